@@ -4,7 +4,8 @@
     python benchmarks/checks.py --device cuda --folders solutions --out checks.json    # on a real GPU
 
 Each lesson has a process of its own, as a notebook has a kernel: in it every exercise is checked with what is handed out (a
-first check, which is wrong), then with the solution. ``--solution-first`` turns that round. ``--busy``: so many other
+first check, which is wrong), then with the solution. ``--solution-first`` turns that round. ``--read``: the first comes once
+the learner has read so long that everything is found out that does not depend on an answer. ``--busy``: so many other
 processes compute meanwhile. Seconds by the clock; CPU seconds of the process and its children. ``--out`` writes each check's
 verdicts too, after each lesson.
 """
@@ -30,13 +31,16 @@ _ROW = "check: "  # what begins a line for this script
 BUSY = "while True: sum(range(10**6))"
 
 
-def lesson(lesson_id: str, device: str, folders: list[str]) -> None:
+def lesson(lesson_id: str, device: str, folders: list[str], *, read: bool) -> None:
     """Check all exercises of one lesson; a line of JSON for each check."""
     import gapless
     from gapless.course.notebooks.submission import read_submission
 
     notebook = gapless.Notebook(lesson_id, device=device)
     notebook.lesson.names()  # imports what the notebook's first cell does
+    if read:
+        notebook.ahead.start()
+        notebook.ahead.wait()
     known = {lesson_id: notebook.lesson.exercises}
     sources = {folder: read_submission(ROOT / folder / lesson_id / f"{lesson_id}.ipynb", known, lesson_id).cells
                for folder in folders}
@@ -51,11 +55,12 @@ def lesson(lesson_id: str, device: str, folders: list[str]) -> None:
             print(_ROW + json.dumps(row), flush=True)
 
 
-def measured(lesson_ids: list[str], device: str, folders: list[str], out: Path | None) -> list[dict]:
+def measured(lesson_ids: list[str], device: str, folders: list[str], out: Path | None, *, read: bool) -> list[dict]:
     """The rows of these lessons, also written to ``out``. Raises CalledProcessError where a lesson's process fails."""
     rows: list[dict] = []
     for lesson_id in tqdm(lesson_ids, unit="lesson"):
-        command = [sys.executable, __file__, "--lesson", lesson_id, "--device", device, "--folders", *folders]
+        command = [sys.executable, __file__, "--lesson", lesson_id, "--device", device, *(["--read"] if read else []),
+                   "--folders", *folders]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         rows += [json.loads(line.removeprefix(_ROW)) for line in done.stdout.splitlines() if line.startswith(_ROW)]
         if out is not None:
@@ -77,19 +82,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--busy", type=int, default=0, help="other processes that compute meanwhile")
     parser.add_argument("--solution-first", action="store_true", help="the solution's check is the first of its exercise")
+    parser.add_argument("--read", action="store_true", help="first wait until all is found out that can be while one reads")
     parser.add_argument("--lesson", help=argparse.SUPPRESS)
     parser.add_argument("--folders", nargs="+", default=["notebooks", "solutions"],
                         help="whose answers are checked, in this order (default: %(default)s)")
     options = parser.parse_args()
     if options.lesson:
-        lesson(options.lesson, options.device, options.folders)
+        lesson(options.lesson, options.device, options.folders, read=options.read)
         return
     folders = options.folders[::-1] if options.solution_first else options.folders
     lesson_ids = sorted(path.name for path in (ROOT / "solutions").iterdir() if fnmatch.fnmatch(path.name, options.only)
                         and (path / f"{path.name}.ipynb").is_file())
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(options.busy)]
     try:
-        rows = measured(lesson_ids, options.device, folders, options.out)
+        rows = measured(lesson_ids, options.device, folders, options.out, read=options.read)
     finally:
         for each in busy:
             each.kill()

@@ -76,8 +76,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
         with full_size(device, exercise.measurement.assumptions):
             with without_limit(device):
                 given = exercise.measurement.full(device)
-            evidence.full = _compared(exercise, stage, device, again, model, _kept(runs, "full", stage, _remembered(
-                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
+            measure = _remembered(exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))
+            evidence.full = _compared(exercise, stage, device, again, model, _kept(runs, "full", exercise, stage, measure))
 
     def trial() -> None:
         quiet: list[bool] = []  # of each function measured: the slow one is the first
@@ -92,7 +92,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             return run, launched_nothing
 
         def run_of(where) -> Run:
-            run, launched_nothing = _kept(runs, "trial", stage, measure)(where)
+            run, launched_nothing = _kept(runs, "trial", exercise, stage, measure)(where)
             quiet.append(launched_nothing)
             return run
 
@@ -119,12 +119,12 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     return evidence
 
 
-def _kept(runs: dict | None, kind: str, stage, measure: Callable) -> Callable:
+def _kept(runs: dict | None, kind: str, exercise: Exercise, stage, measure: Callable) -> Callable:
     """``measure``; with ``runs``, what it finds of a function that is not the learner's is kept there, for each card."""
     def found(where):
         if runs is None or where is stage:
             return measure(where)
-        key = kind, where.function, repr(vgpu.card())
+        key = kind, "slow" if where.function is exercise.slow else "best", repr(vgpu.card())
         if key not in runs:
             runs[key] = measure(where)
         return runs[key]

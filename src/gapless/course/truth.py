@@ -25,7 +25,7 @@ class Truth:
     """What is right on an exercise's inputs, on the device of that name: found out once for each, and kept."""
 
     def __init__(self, exercise: Exercise, device: str):
-        self._exercise, self._device = exercise, device
+        self._exercise, self.device = exercise, device
         self._found: dict[int, tuple[Case, Answer]] = {}
         self._slack: dict[int, dict[str, float]] = {}
         self._made: MadeAgain | None = None
@@ -34,7 +34,7 @@ class Truth:
         """The expected answer. Raises RuntimeError where it cannot be found out."""
         with ONE_AT_A_TIME:
             if id(case) not in self._found:  # its case is kept, so that no other gets that number
-                self._found[id(case)] = case, expected_answer(self._exercise, case, self._device)
+                self._found[id(case)] = case, expected_answer(self._exercise, case, self.device)
             return self._found[id(case)][1]
 
     def slack(self, case: Case) -> dict[str, float]:
@@ -46,7 +46,7 @@ class Truth:
         with ONE_AT_A_TIME:
             if id(case) not in self._slack:
                 self._slack[id(case)] = slack(case, self.of(case),
-                                              lambda other: _answer(self._exercise, other, self._device))
+                                              lambda other: _answer(self._exercise, other, self.device))
             return self._slack[id(case)]
 
     def is_steady(self, case: Case) -> bool:
@@ -56,13 +56,21 @@ class Truth:
         if not right.on_device or right.wanted is not None:
             return True
         with ONE_AT_A_TIME:
-            first, again = self.of(case).plain, expected_answer(self._exercise, case, self._device).plain
+            first, again = self.of(case).plain, expected_answer(self._exercise, case, self.device).plain
         return difference(again, first, right.relative_tolerance + NOISE, right.absolute_tolerance) is None
 
     def of_all(self, plan: Plan) -> None:
         """Find out what is right on all of a plan's inputs. Raises RuntimeError."""
-        for case in (*plan.cases, *plan.trial):
-            self.of(case)
+        self.answers(plan)
+
+    def answers(self, plan: Plan) -> list[Answer]:
+        """The expected answers to the plan's inputs, for another process to :meth:`take`. Raises RuntimeError."""
+        return [self.of(case) for case in (*plan.cases, *plan.trial)]
+
+    def take(self, plan: Plan, answers: list[Answer]) -> None:
+        """What :meth:`answers` found in another process, with an equal plan."""
+        for case, found in zip((*plan.cases, *plan.trial), answers, strict=True):
+            self._found[id(case)] = case, found
 
     def cause(self, plan: Plan, evidence: Evidence, case: Case, found: Answer) -> str | None:
         """What a known mistake says of a wrong answer to ``case``."""
@@ -71,7 +79,7 @@ class Truth:
         others = [(other, own) for other, own in zip(plan.cases, evidence.answers)
                   if other is not case and own.unusable is None]
         with ONE_AT_A_TIME:
-            target = choose_device(self._device) if self._exercise.right.on_device else torch.device("cpu")
+            target = choose_device(self.device) if self._exercise.right.on_device else torch.device("cpu")
             self._made = self._made or MadeAgain(self._exercise, target, self.of)
             return self._made.cause(case, found, others)
 

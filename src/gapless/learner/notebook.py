@@ -8,7 +8,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ import torch
 
 from .. import vgpu
 from ..course.answers import put
-from ..course.evidence import Evidence, Plan
+from ..course.evidence import Evidence
 from ..course.exercise import Exercise, Lesson, full_size
 from ..course.gather import gather
 from ..course.headline import MarkdownText, measure_programs, table
@@ -26,7 +26,6 @@ from ..course.notebooks.stub import handed_out
 from ..course.notebooks.submission import SubmissionError
 from ..course.quick import answered, listed
 from ..course.stage import LocalStage
-from ..course.truth import Truth
 from ..course.verdicts import PASS, SIGNS, Verdict, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
@@ -37,15 +36,14 @@ from ..measure.profile import profile, time_step
 from ..measure.several_gpus import RankResult, hide_real_gpus, import_for_all, on_gpus
 from ..vgpu import Assumptions
 from . import explain_names
+from .ahead import Ahead
+from .known import SEED, Known
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, same_text, source_of
 from .own_notebook import NotFound, OwnNotebook, find_own_notebook, in_colab
 from .patches import remember, void
 from .progress import Progress, progress
 from .progress_file import read_progress, record_check, record_hint
 from .submit import CannotSubmit, Submitted, make, offer_download
-
-# The seed of the checks in a notebook. Grading draws its own.
-_SEED = 0
 
 _MOST_WAITS = 12  # that are shown one by one
 _LOOK_WIDTH = 44  # of a source line behind a wait: the whole line of output fits into a notebook's cell
@@ -123,16 +121,6 @@ class CheckResult:
         return self.evidence.learner.report.show()
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What the checks of an exercise have in common: the second takes less time. ``runs``: for :func:`gather`."""
-
-    exercise: Exercise
-    plan: Plan
-    truth: Truth
-    runs: dict = field(default_factory=dict)
-
-
 class Notebook:
     """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
 
@@ -153,7 +141,7 @@ class Notebook:
         self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
         self._checked: dict[tuple[str, str], CheckResult] = {}  # by exercise and text, as far as it is a cell's
         for module in self.lesson.imported_late:  # here, where everybody waits for imports
             importlib.import_module(module)
@@ -162,6 +150,9 @@ class Notebook:
         set_aside()
         remember()
         explain_names.install(self.lesson.exercises)
+        self.ahead = Ahead(lesson_id, device)
+        if self.device.type == "vgpu":  # a real one's clock counts what another process does
+            self.ahead.start_when_idle()
 
     @property
     def lesson(self) -> Lesson:
@@ -228,13 +219,14 @@ class Notebook:
         self._best[exercise.name] = max(result.earned, self._best.get(exercise.name, 0))
         return result
 
-    def _known_of(self, exercise: Exercise) -> _Known:
+    def _known_of(self, exercise: Exercise) -> Known:
         """What its checks have in common; made again where a real clock had a part in it, which drifts."""
         if exercise.right.on_device and self.device.type != "vgpu":
             self._known.pop(exercise.name, None)
         known = self._known.get(exercise.name)
         if known is None or known.exercise is not exercise:  # another program's
-            known = _Known(exercise, exercise.plan(_SEED), Truth(exercise, self._device_name))
+            found = self.ahead.found(self.lesson, exercise)
+            known = Known.of(exercise, self.device_name) if found is None else Known.by(found, exercise, self.device_name)
             self._known[exercise.name] = known
         return known
 
@@ -277,7 +269,7 @@ class Notebook:
         """What the check gives to the exercise's function: the input's name → its argument, or a tuple of its arguments.
         The same as in :meth:`check`; grading draws others."""
         exercise, found = self._exercise(name), {}
-        for case in exercise.cases(_SEED):
+        for case in exercise.cases(SEED):
             taken = []
 
             def take(*args, **options):
@@ -393,11 +385,11 @@ class Notebook:
             raise ValueError(f"{name!r} is not an exercise of this lesson; its exercises are {known}") from None
 
     @property
-    def _device_name(self) -> str:
+    def device_name(self) -> str:
         """A name of the course's, so that "vgpu:a100" stays what the learner chose."""
         return self._device_text or str(self.device)
 
-    def _gather(self, exercise: Exercise, find: Callable[[], str | Callable], known: _Known) -> tuple[Evidence, str | None]:
+    def _gather(self, exercise: Exercise, find: Callable[[], str | Callable], known: Known) -> tuple[Evidence, str | None]:
         """What was seen, and the text of the cell."""
         source = None
         try:
@@ -406,7 +398,7 @@ class Notebook:
                 source, function = function, load_function(function, exercise.name, self.lesson.names())
             stage = LocalStage(function, self.device, exercise.asked.ask)
             model = None if self.device.type == "vgpu" else exercise.model_solution(self.lesson.names())
-            return gather(exercise, stage, known.plan, choose_device(self._device_name), name=self._device_name,
+            return gather(exercise, stage, known.plan, choose_device(self.device_name), name=self.device_name,
                           runs=known.runs, model=model), source
         except CellError as error:
             return self._nothing_seen(exercise, str(error)), source
@@ -419,7 +411,7 @@ class Notebook:
             ) from None
 
     def _nothing_seen(self, exercise: Exercise, why: str) -> Evidence:
-        return Evidence(exercise.name, self._device_name, device_name(self.device), error=why)
+        return Evidence(exercise.name, self.device_name, device_name(self.device), error=why)
 
 
 def _with_bar(things: Iterable[Kind], count: int, done: str) -> Iterator[Kind]:

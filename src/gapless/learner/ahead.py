@@ -1,0 +1,103 @@
+"""While the learner reads, another process finds out what a check needs besides the learner's function."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+
+from ..course.exercise import Exercise, Lesson
+from .known import Found, Known
+from .marked_cell import ipython_shell
+
+_IDLE_SECONDS = 2.0  # for which a kernel runs no cell: somebody reads
+
+_Key = tuple[str, str]  # of a program and its exercise
+
+
+class Ahead:
+    """Of one lesson on the virtual GPU, ``device`` as :class:`Notebook` takes it. What is found lies in a file without a
+    name: nothing is left of it when both processes have ended."""
+
+    def __init__(self, lesson_id: str, device: str | None):
+        self._command = [sys.executable, "-m", __name__, str(os.getpid()), lesson_id, device or ""]
+        self._process: subprocess.Popen | None = None
+        self._read = 0  # bytes of the file
+        self._found: dict[_Key, bytes] = {}
+
+    def start_when_idle(self) -> None:
+        """Start once a notebook's kernel runs no cell for two seconds. Does nothing elsewhere."""
+        shell, timers = ipython_shell(), []
+        if shell is None or os.name != "posix":
+            return
+
+        def wait(*_):
+            stop()
+            with suppress(RuntimeError):  # a terminal's IPython has no loop while it waits for input
+                timers.append(asyncio.get_running_loop().call_later(_IDLE_SECONDS, start))
+
+        def stop(*_):
+            while timers:
+                timers.pop().cancel()
+
+        def start():
+            shell.events.unregister("post_run_cell", wait)
+            shell.events.unregister("pre_run_cell", stop)
+            self.start()
+
+        shell.events.register("post_run_cell", wait)
+        shell.events.register("pre_run_cell", stop)
+
+    def start(self) -> None:
+        """Start the other process."""
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  both processes hold it open
+        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=self._file,
+                                         stderr=subprocess.DEVNULL)
+
+    def wait(self) -> None:
+        """Until all is found out."""
+        if self._process is not None:
+            self._process.wait()
+
+    def found(self, lesson: Lesson, exercise: Exercise) -> Found | None:
+        """What has been found out of the exercise: all of it, or None where that is not done yet."""
+        if self._process is None:
+            return None
+        # Without seeking: the two processes have one position in the file, where the other one writes.
+        begin, number = self._read, self._file.fileno()
+        stream = io.BytesIO(os.pread(number, os.fstat(number).st_size - begin, begin))
+        with suppress(EOFError, pickle.UnpicklingError):  # the last one may not be written to its end
+            while True:
+                key, pickled = pickle.load(stream)
+                self._found[key] = pickled
+                self._read = begin + stream.tell()
+        pickled = self._found.pop((lesson.program, exercise.name), None)
+        return None if pickled is None else pickle.loads(pickled)
+
+
+def main() -> None:
+    """Write what is found out of each exercise to standard output, until the process that asked has ended."""
+    from .notebook import Notebook  # which imports this module
+
+    asked_by, lesson_id, device = sys.argv[1:]
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a program prints is not what was found
+    os.nice(10)
+    notebook = Notebook(lesson_id, device or None)
+    for lesson in notebook.lesson.named.values():
+        for exercise in lesson.exercises.values():
+            if os.getppid() != int(asked_by):
+                return
+            with suppress(Exception):  # the check that needs it meets the same, and says so
+                found = Known.of(exercise, notebook.device_name).find_out()
+                pickle.dump(((lesson.program, exercise.name), pickle.dumps(found)), out)
+                out.flush()
+
+
+if __name__ == "__main__":
+    main()
