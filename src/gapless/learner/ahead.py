@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 
 from ..course.exercise import Exercise, Lesson
-from .known import Found, Known
+from .known import Found
 from .marked_cell import ipython_shell
 
 _IDLE_SECONDS = 2.0  # for which a kernel runs no cell: somebody reads
@@ -25,7 +25,7 @@ class Ahead:
     name: nothing is left of it when both processes have ended."""
 
     def __init__(self, lesson_id: str, device: str | None):
-        self._command = [sys.executable, "-m", __name__, str(os.getpid()), lesson_id, device or ""]
+        self._command = [sys.executable, "-m", "gapless.learner.find_out", str(os.getpid()), lesson_id, device or ""]
         self._process: subprocess.Popen | None = None
         self._read = 0  # bytes of the file
         self._found: dict[_Key, bytes] = {}
@@ -78,26 +78,3 @@ class Ahead:
                 self._read = begin + stream.tell()
         pickled = self._found.pop((lesson.program, exercise.name), None)
         return None if pickled is None else pickle.loads(pickled)
-
-
-def main() -> None:
-    """Write what is found out of each exercise to standard output, until the process that asked has ended."""
-    from .notebook import Notebook  # which imports this module
-
-    asked_by, lesson_id, device = sys.argv[1:]
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a program prints is not what was found
-    os.nice(10)
-    notebook = Notebook(lesson_id, device or None)
-    for lesson in notebook.lesson.named.values():
-        for exercise in lesson.exercises.values():
-            if os.getppid() != int(asked_by):
-                return
-            with suppress(Exception):  # the check that needs it meets the same, and says so
-                found = Known.of(exercise, notebook.device_name).find_out()
-                pickle.dump(((lesson.program, exercise.name), pickle.dumps(found)), out)
-                out.flush()
-
-
-if __name__ == "__main__":
-    main()
