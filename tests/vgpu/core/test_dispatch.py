@@ -486,3 +486,28 @@ def test_what_is_made_like_a_tensor_is_on_the_device_that_is_named(new, kind, va
         made, on_cpu = (new(torch.ones(4, 3, device=on).t(), device=kind) for on in (device, "cpu"))
     assert (made.device.type, made.shape, made.stride(), made.dtype) == (kind, on_cpu.shape, on_cpu.stride(), on_cpu.dtype)
     assert torch.zeros_like(torch.ones(2, device=device), device="cpu").tolist() == [0, 0]
+
+
+class Made(torch.Tensor):
+    """A tensor made of another. It refuses classes that it does not know, as is usual."""
+
+    @staticmethod
+    def __new__(cls, of):
+        return torch.Tensor._make_wrapper_subclass(cls, of.shape, dtype=of.dtype, device=of.device)
+
+    def __init__(self, of):
+        self.of = of
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.mul.Tensor or not all(issubclass(cls, each) for each in types):
+            return NotImplemented
+        return func(*(each.of if isinstance(each, cls) else each for each in args), **(kwargs or {}))
+
+
+def test_a_class_of_tensors_that_knows_only_itself_works_with_the_devices(device):
+    ones = torch.ones(2, device=device)
+    for found in (Made(ones) + ones, ones + Made(ones), Made(ones) + Made(ones)):
+        assert found.device == device and found.tolist() == [2, 2]
+    with pytest.raises(TypeError, match="all __torch_dispatch__ handlers returned NotImplemented"):
+        torch.mul(Made(ones), ones)

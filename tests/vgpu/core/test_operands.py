@@ -99,3 +99,29 @@ def test_shapes_are_compared_across_devices(device):
     with forward_ad.dual_level():
         host.copy_(forward_ad.make_dual(primal, torch.full_like(primal, 5.0)))
         assert forward_ad.unpack_dual(host).tangent.tolist() == [[5.0], [5.0]]
+
+
+def put(values, index):
+    """A tensor on the host, with ``values`` at ``index``."""
+    target = torch.zeros(3)
+    target[index] = values
+    return target.tolist()
+
+
+def test_a_number_of_the_device_is_written_into_a_tensor_on_the_host_and_waited_for(device, waits):
+    five = torch.tensor(5.0, device=device)
+    for index in (torch.tensor([0, 2]), torch.tensor([True, False, True])):
+        with waits() as found:
+            assert put(five, index) == [5, 0, 5]
+        assert len(found) == 1
+    assert torch.zeros(3).index_put((torch.tensor([1, 1]),), torch.tensor(2.0, device=device), True).tolist() == [0, 4, 0]
+
+
+@pytest.mark.parametrize("write, says", [
+    (lambda device: put(torch.ones(2, device=device), torch.tensor([0, 2])), "at least two devices"),
+    (lambda device: put(torch.ones(1), torch.tensor([0, 2], device=device)), "indices should be either on cpu"),
+    (lambda device: put(torch.ones(1), torch.ones(3, device=device) > 0), "indices should be either on cpu"),
+])
+def test_nothing_else_of_the_device_is(device, write, says):
+    with pytest.raises(RuntimeError, match=says):
+        write(device)

@@ -179,3 +179,27 @@ def test_an_error_survives_whenever_garbage_is_collected(device):
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(locks)
+
+
+class OnTheHost(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, torch.full(grad.shape, 2.0)  # without device=
+
+
+@pytest.mark.parametrize("given", [lambda x: x, lambda x: x * 3, lambda x: x.t().t()])
+def test_a_gradient_that_a_function_forgot_on_the_host_is_refused(x, given):
+    with pytest.raises(RuntimeError, match="OnTheHostBackward returned an invalid gradient at index 1 - expected device vgpu:0"):
+        OnTheHost.apply(torch.ones_like(x), given(x)).sum().backward()
+    assert x.grad is None
+
+
+def test_one_that_the_host_wants_or_nobody_is_none_of_it(x):
+    OnTheHost.apply(x, torch.ones(2, 3, device=x.device)).sum().backward()
+    host = torch.ones(2, 3, requires_grad=True)
+    OnTheHost.apply(torch.ones(2, 3), host).sum().backward()
+    assert x.grad.tolist() == [[1.0] * 3] * 2 and host.grad.tolist() == [[2.0] * 3] * 2

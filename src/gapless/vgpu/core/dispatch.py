@@ -175,8 +175,19 @@ def dispatch(func, args, kwargs):
 @eager
 def _torch_dispatch(cls, func, types, args=(), kwargs=None):
     if len(types) > 1 and not all(issubclass(kind, VirtualTensor) for kind in types):
-        return NotImplemented  # a tensor made of others, such as DTensor, knows what to do with them
+        return _of_others(func, types, args, {} if kwargs is None else kwargs)
     return dispatch(func, args, {} if kwargs is None else kwargs)
+
+
+def _of_others(func, types, args, kwargs):
+    """A tensor made of others, such as DTensor, knows what to do with them. It may have been asked already, and have refused
+    because it does not know VirtualTensor: CUDA's tensors are no class of their own, so ``types`` has none for them."""
+    known = tuple(kind for kind in types if not issubclass(kind, VirtualTensor))
+    for kind in known:
+        found = kind.__torch_dispatch__(func, known, args, kwargs)
+        if found is not NotImplemented:
+            return found
+    return NotImplemented
 
 
 VirtualTensor.__torch_dispatch__ = classmethod(_torch_dispatch)

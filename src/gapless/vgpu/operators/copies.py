@@ -9,6 +9,7 @@ import warnings
 import torch
 
 from ..core.dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
+from ..core.operands import elsewhere
 from ..core.tensor import VirtualTensor, as_zero, wrap
 from ..hardware.kernels import costs, indexing
 from ..hardware.times.layout import suggests_channels_last
@@ -329,9 +330,22 @@ def _fill_through(operator, target, mask, value):
     return target if operator.mutates else wrap(written, state.memory)
 
 
+def _into_the_host(operator, target, indices, values, rest, kwargs):
+    """As on CUDA, a number of the device is read, which waits, and nothing else of the device is taken (ATen,
+    ``TensorAdvancedIndexing.cpp``)."""
+    if any(isinstance(index, VirtualTensor) for index in indices):
+        raise RuntimeError(f"indices should be either on {target.device} or on the same device as the indexed tensor "
+                           f"({target.device})")
+    if values.dim():
+        raise elsewhere(target, f"in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r})")
+    return operator.func(target, indices, values.cpu(), *rest, **kwargs)
+
+
 @handles("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
 def _index_put(operator, args, kwargs):
     target, indices, values, *rest = args
+    if not isinstance(target, VirtualTensor):
+        return _into_the_host(operator, target, indices, values, rest, kwargs)
     accumulate = rest[0] if rest else kwargs.get("accumulate", False)
     mask = _only_mask(target, indices, values) if not accumulate else None
     if mask is not None:

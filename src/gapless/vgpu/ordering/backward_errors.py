@@ -7,6 +7,9 @@ Found on torch 2.11 (``PythonDeviceGuard::exchangeStream``).
 
 Python 3.12 collects garbage where the next function begins, which would be the guard's; and what others have in
 ``gc.callbacks``, as IPython's kernel has, loses the error that is pending. So there is no collection in a backward pass.
+
+PyTorch does not check a gradient's device where the input is of a tensor subclass, as the device's tensors are (engine.cpp,
+``validate_outputs``): a gradient that a program's own ``autograd.Function`` forgot on the CPU is refused here.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from torch.utils import backend_registration
 
 from ...garbage import no_collection
 from ..process.eager import eager
+from ..process.state import DEVICE
 from . import backward_streams
 
 RUN = None  # the code of PyTorch's that calls the engine, once installed
@@ -41,8 +45,25 @@ class DeviceGuard(backend_registration._DummyDeviceGuard):
         return torch._C._autograd.DeviceType.PrivateUse1
 
 
+@eager
+def _checked(self, *grads):
+    """What a program's backward function returns. Raises RuntimeError where it is on the CPU and its input is not."""
+    found = _apply(self, *grads)
+    for place, each in enumerate(found if isinstance(found, tuple) else (found,)):
+        if type(each) is torch.Tensor and each.dim() and each.device.type == "cpu":
+            node, number = self.next_functions[place]
+            if node is not None and node._input_metadata[number].device == DEVICE:
+                raise RuntimeError(f"Function {type(self).__name__} returned an invalid gradient at index {place} - "
+                                   f"expected device {DEVICE} but got cpu: make it with device=grad.device")
+    return found
+
+
+_apply = torch.autograd.function.BackwardCFunction.apply
+
+
 def install() -> None:
-    """Make ``backward`` and ``torch.autograd.grad`` raise what the guard took."""
+    """Make ``backward`` and ``torch.autograd.grad`` raise what the guard took, and look at gradients' devices."""
+    torch.autograd.function.BackwardCFunction.apply = _checked
     run_backward = torch.autograd.graph._engine_run_backward
 
     @functools.wraps(run_backward)
