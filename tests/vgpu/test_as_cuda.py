@@ -8,6 +8,7 @@ from torch import nn
 
 from gapless import vgpu
 from gapless.vgpu import as_cuda
+from gapless.vgpu.core.storage import VirtualStorage
 from gapless.vgpu.core.tensor import VirtualTensor
 from gapless.vgpu.process.state import DEVICE
 
@@ -43,6 +44,45 @@ def test_what_is_made_on_cuda_is_on_the_device_and_says_cuda(cuda, code):
     assert asked("(made.device, made.is_cuda, made.get_device())", made=made) == (torch.device("cuda", 0), True, 0)
     assert asked("made.type().startswith('torch.cuda.')", made=made)
     assert made.within.device.type == "cpu"
+
+
+@pytest.mark.parametrize("code", [
+    "torch.Generator('cuda')", "x.untyped_storage()", "x.storage()", "torch.cuda.current_stream()", "torch.cuda.Stream()",
+    "torch.cuda.Event()", "torch.nn.LazyLinear(2, device='cuda').weight",
+])
+def test_all_that_is_on_the_device_says_cuda(cuda, code):
+    found = asked(code, x=torch.ones(2, device="cuda"))
+    assert asked("found.device", found=found) == torch.device("cuda", 0)
+    assert asked("getattr(found, 'is_cuda', True)", found=found)
+
+
+def test_a_packed_sequence_says_cuda_and_what_is_on_the_host_does_not(cuda):
+    pack = nn.utils.rnn.pack_sequence
+    assert asked("packed.is_cuda", packed=pack([torch.ones(3, device="cuda")]))
+    for found in (pack([torch.ones(3)]), torch.ones(2).untyped_storage(), torch.ones(2).storage()):
+        assert not asked("found.is_cuda", found=found)
+    assert asked("x.storage().device", x=torch.ones(2)).type == "cpu"
+
+
+def test_forward_derivatives_and_scripts(cuda):
+    """Both know PyTorch's functions by identity, which are wrapped here."""
+    x = torch.arange(3.0, device="cuda")
+    value, tangent = torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))
+    assert torch.equal(value, x.sin()) and torch.equal(tangent, x.cos())
+    assert torch.equal(torch.func.hessian(lambda x: (x**3).sum())(x), torch.diag(6 * x))
+    assert torch.equal(torch.jit.script(_shifted)(x), x + 1)
+
+
+def _shifted(x: torch.Tensor):
+    return x + torch.ones_like(x)
+
+
+def test_scripts_know_nothing_of_it_afterwards():
+    table = torch.jit._builtins._get_builtin_table()
+    before = dict(table)
+    with as_cuda.install("a100"):
+        assert id(torch.zeros_like) in table and table != before
+    assert table == before
 
 
 def test_types_of_before_devices(cuda):
@@ -123,15 +163,18 @@ def test_files(cuda):
         buffer.seek(0)
         found = torch.load(buffer, map_location=place)["weight"]
         assert isinstance(found, VirtualTensor) and torch.equal(found, state["weight"])
-    buffer.seek(0)
-    assert torch.load(buffer, map_location="cpu")["weight"].device.type == "cpu"
+    told = []
+    for place in ("cpu", {"cuda:0": "cpu"}, lambda storage, location: told.append(location) or storage):
+        buffer.seek(0)
+        assert torch.load(buffer, map_location=place)["weight"].device.type == "cpu"
+    assert set(told) == {"cuda:0"}
 
 
 def test_a_file_of_a_real_gpu():
     storage = torch.serialization._package_registry
     with as_cuda.install("a100"):
         made = torch.serialization.default_restore_location(torch.ones(4).untyped_storage(), "cuda:0")
-        assert made.device == DEVICE
+        assert made.device == torch.device("cuda", 0) and isinstance(made, VirtualStorage)
     assert torch.serialization._package_registry is storage
 
 
@@ -144,7 +187,9 @@ def test_default_device_and_device_contexts(cuda):
     finally:
         torch.set_default_device(None)
     assert asked("torch.accelerator.current_accelerator().type") == "cuda"
-    assert torch.Generator(device="cuda").manual_seed(1).device == DEVICE
+    with torch.device("cuda"):
+        assert asked("torch.get_default_device()") == torch.device("cuda", 0)
+    assert asked("torch.get_default_device()").type == "cpu"
 
 
 def test_another_card_is_refused_as_cuda_does(cuda):

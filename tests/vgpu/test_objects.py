@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import warnings
+from contextlib import nullcontext
 from typing import ClassVar
 
 import numpy as np
@@ -408,10 +409,13 @@ def test_a_wrapper_may_hold_tensors_of_the_device(order, device):
     assert (x @ Halved(torch.ones(3, 2, dtype=torch.half, device=device))).sum().item() == 24
 
 
-@pytest.mark.parametrize("place", ["made there", "moved there"])
+@pytest.mark.parametrize("place", ["made there", "made there by default", "moved there"])
 def test_lazy_modules_learn_their_sizes_on_the_device(place, device):
-    network = (nn.Sequential(nn.LazyLinear(3, device=device), nn.LazyBatchNorm1d(device=device)) if place == "made there" else
-               nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).to(device))
+    named = {"device": device} if place == "made there" else {}
+    with device if place == "made there by default" else nullcontext():
+        network = nn.Sequential(nn.LazyLinear(3, **named), nn.LazyBatchNorm1d(**named))
+    if place == "moved there":
+        network.to(device)
     weight = network[0].weight
     assert weight.device == network[1].running_mean.device == device, "before they have values, too"
     network(torch.ones(2, 4, device=device)).sum().backward()

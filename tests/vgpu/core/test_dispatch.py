@@ -511,3 +511,10 @@ def test_a_class_of_tensors_that_knows_only_itself_works_with_the_devices(device
         assert found.device == device and found.tolist() == [2, 2]
     with pytest.raises(TypeError, match="all __torch_dispatch__ handlers returned NotImplemented"):
         torch.mul(Made(ones), ones)
+
+
+def test_what_is_added_to_in_place_takes_the_shape_that_it_gets(device):
+    """ATen, ``addbmm_``: its argument may broadcast."""
+    x = torch.ones(1, device=device)
+    assert x.addbmm_(torch.ones(2, 3, 4, device=device), torch.ones(2, 4, 5, device=device)) is x
+    assert x.shape == (3, 5) and (x + 1).tolist() == [[10.0] * 5] * 3

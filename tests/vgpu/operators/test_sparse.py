@@ -252,3 +252,17 @@ def test_products_see_lazy_conjugates(product, device):
     x[1] = 0
     found = product(x.to(device).to_sparse(), y.to(device), z.to(device))
     torch.testing.assert_close(found.cpu().resolve_conj(), product(x, y, z).resolve_conj())
+
+
+@pytest.mark.parametrize("into", [
+    lambda s, w, out: torch.addmm(w, s, w, out=out), lambda s, w, out: torch.mm(s, w, out=out),
+    lambda s, w, out: torch.sspaddmm(s, s, w),
+])
+def test_a_product_is_written_where_it_is_said_and_nowhere_else(device, into):
+    results = []
+    for where in ("cpu", device):
+        s, w, out = sparse(where), dense(where), torch.zeros(3, 3, device=where)
+        found = into(s, w, out)
+        results.append([host(each) for each in (s, w, out, found)])
+    for right, other in zip(*results):
+        torch.testing.assert_close(other, right)

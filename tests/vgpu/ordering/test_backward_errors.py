@@ -183,23 +183,33 @@ def test_an_error_survives_whenever_garbage_is_collected(device):
 
 class OnTheHost(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, scale):
+    def forward(ctx, x, name, scale):
         return x * scale
 
     @staticmethod
     def backward(ctx, grad):
-        return grad, torch.full(grad.shape, 2.0)  # without device=
+        return grad, None, torch.full(grad.shape, 2.0)  # without device=
 
 
 @pytest.mark.parametrize("given", [lambda x: x, lambda x: x * 3, lambda x: x.t().t()])
 def test_a_gradient_that_a_function_forgot_on_the_host_is_refused(x, given):
-    with pytest.raises(RuntimeError, match="OnTheHostBackward returned an invalid gradient at index 1 - expected device vgpu:0"):
-        OnTheHost.apply(torch.ones_like(x), given(x)).sum().backward()
+    with pytest.raises(RuntimeError, match="OnTheHostBackward returned an invalid gradient at index 2 - expected device vgpu:0"):
+        OnTheHost.apply(torch.ones_like(x), "scaled", given(x)).sum().backward()
     assert x.grad is None
 
 
 def test_one_that_the_host_wants_or_nobody_is_none_of_it(x):
-    OnTheHost.apply(x, torch.ones(2, 3, device=x.device)).sum().backward()
+    OnTheHost.apply(x, None, torch.ones(2, 3, device=x.device)).sum().backward()
     host = torch.ones(2, 3, requires_grad=True)
-    OnTheHost.apply(torch.ones(2, 3), host).sum().backward()
+    OnTheHost.apply(torch.ones(2, 3), None, host).sum().backward()
     assert x.grad.tolist() == [[1.0] * 3] * 2 and host.grad.tolist() == [[2.0] * 3] * 2
+
+
+def test_a_gradient_to_begin_with_is_on_the_output_s_device(x):
+    for output, grad in ((x.view(6), torch.ones(6)), (torch.ones(6, requires_grad=True) * 1, torch.ones(6, device=x.device))):
+        with pytest.raises(RuntimeError, match="invalid gradient at index 0 - expected device"):
+            output.backward(grad)
+        with pytest.raises(RuntimeError, match="invalid gradient at index 0 - expected device"):
+            torch.autograd.grad(output, x, grad)
+    (x * 2).sum().backward(torch.tensor(3.0))  # a number is moved
+    assert x.grad.tolist() == [[6.0] * 3] * 2

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch.jit import _builtins
 
 from ..face.backend import enable
 from ..hardware.cards.specs import Card
@@ -29,6 +30,17 @@ from . import accelerator, arguments, asking, cuda_module, distributed, files, l
 from .asking import Numbering
 
 _NONE = object()
+
+
+def _tell_torchscript(function) -> None:
+    """It knows PyTorch's functions by identity, and forward-mode AD is made of scripts: a function that wraps one of them
+    stands for it."""
+    known = _builtins._get_builtin_table()
+    wraps = function
+    while wraps is not None and id(wraps) not in known:
+        wraps = getattr(wraps, "__wrapped__", None)
+    if wraps is not None and wraps is not function:
+        _builtins._register_builtin(function, known[id(wraps)])
 
 
 class Replaced:
@@ -42,11 +54,13 @@ class Replaced:
         # Its own entry: what a class inherits is not put back as its own, and a staticmethod stays one.
         self._before.append((owner, name, vars(owner).get(name, _NONE)))
         setattr(owner, name, value)
+        _tell_torchscript(value)
 
     def undo(self) -> None:
         """As it was before."""
         while self._before:
             owner, name, value = self._before.pop()
+            _builtins._get_builtin_table().pop(id(vars(owner)[name]), None)  # another function may get its number
             if value is _NONE:
                 delattr(owner, name)
             else:

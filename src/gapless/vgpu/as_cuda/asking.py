@@ -10,9 +10,14 @@ import sys
 from dataclasses import dataclass
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # its stub lacks it
+from torch.nn.utils.rnn import PackedSequence
 
+from ..core.random_numbers import VirtualGenerator
+from ..core.storage import VirtualStorage
 from ..core.tensor import VirtualTensor
 from ..libraries import TOLD
+from ..ordering.streams import Event, Stream
 from ..process.state import DEVICE, NAME
 
 _KNOW = frozenset({"torch", "gapless", *TOLD})
@@ -83,8 +88,42 @@ def _type(plain):
     return type
 
 
+def _find(owner, name: str):
+    """What ``owner.name`` is of an object: a function."""
+    plain = getattr(owner, name)
+    return plain.__get__ if hasattr(plain, "__get__") else lambda self: plain
+
+
+def _place_of(find) -> property:
+    def device(self) -> torch.device:
+        found = find(self)
+        return cuda_device() if found == DEVICE and by_the_program() else found
+
+    return property(device, doc="The device, as the one who asks knows it.")
+
+
+def _is_there(find) -> property:
+    return property(lambda self: by_the_program() and find(self) == DEVICE, doc="Whether it is on the card.")
+
+
+def _default(plain):
+    def get_default_device() -> torch.device:
+        """Where tensors are made without naming a device, as the one who asks knows it."""
+        found = plain()
+        return cuda_device() if found == DEVICE and by_the_program() else found
+
+    return get_default_device
+
+
 def install(replaced) -> None:
-    """Let tensors of the device say that they are on ``cuda``."""
+    """Let tensors of the device say that they are on ``cuda``, and all else that is there."""
+    for owner in (VirtualStorage, torch.TypedStorage, VirtualGenerator, Stream, Event, UninitializedTensorMixin):
+        find = _find(owner, "device")
+        replaced.put(owner, "device", _place_of(find))
+        if owner in (VirtualStorage, torch.TypedStorage):
+            replaced.put(owner, "is_cuda", _is_there(find))
+    replaced.put(PackedSequence, "is_cuda", property(lambda self: by_the_program() and isinstance(self.data, VirtualTensor)))
+    replaced.put(torch, "get_default_device", _default(torch.get_default_device))
     replaced.put(VirtualTensor, "device", property(_device, doc="The device, as the one who asks knows it."))
     replaced.put(VirtualTensor, "is_cuda", property(lambda self: by_the_program(), doc="True, for the program."))
     replaced.put(VirtualTensor, "get_device", lambda self: numbering.index if by_the_program() else DEVICE.index)

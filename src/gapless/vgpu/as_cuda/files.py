@@ -8,7 +8,7 @@ import torch
 from torch import serialization
 
 from ..process.state import DEVICE
-from .asking import meant
+from .asking import cuda_device, meant
 
 
 def _restore(storage, location: str):
@@ -19,9 +19,15 @@ def _restore(storage, location: str):
 
 
 def _place(map_location):
+    """What ``torch.load`` takes. A file that was written here says ``vgpu:0``, of which the program knows nothing."""
+    def ours(place):
+        return str(meant(place)) if isinstance(place, (str, torch.device)) else place
+
     if isinstance(map_location, dict):
-        return {key: str(meant(value)) if isinstance(value, (str, torch.device)) else value
-                for key, value in map_location.items()}
+        return {name: ours(value) for key, value in map_location.items() for name in (key, ours(key))}
+    if callable(map_location):
+        return lambda storage, location: map_location(
+            storage, str(cuda_device()) if location == str(DEVICE) else location)
     return meant(map_location)
 
 

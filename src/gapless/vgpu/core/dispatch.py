@@ -69,8 +69,8 @@ def handles(*names: str, out: bool = False):
 _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lift", "lift_fresh")
 
 # Operators that resize an argument though their schema does not say so: ranges and scales of channels, empty at first
-# (ATen, quantized/cuda/FusedObsFakeQuant.cu).
-_RESIZE = ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper")
+# (ATen, quantized/cuda/FusedObsFakeQuant.cu); what is added to and broadcasts (LinearAlgebra.cpp, ``addbmm_``).
+_RESIZE = ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper", "addbmm_")
 
 # Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
 LIBRARY_OPERATORS = frozenset({

@@ -165,7 +165,7 @@ def _making(cls):
 
     def __new__(cls, *args, **kwargs):
         device = args[1] if len(args) > 1 else kwargs.get("device")
-        here = device is not None and torch.device(device).type == DEVICE.type
+        here = torch.device(torch.get_default_device() if device is None else device).type == DEVICE.type
         if here:
             args, kwargs = args[:1], {**kwargs, **dict(zip(("dtype", "persistent"), args[2:])), "device": "cpu"}
         made = original(cls, *args, **kwargs)

@@ -194,11 +194,16 @@ def _finish(operator, args, kwargs, out):
     """The result for the program. What was written in place is the argument that it was."""
     if not operator.mutates:
         return tuple(map(wrapped, out)) if isinstance(out, (tuple, list)) else wrapped(out)
-    place, name = operator.written[0]
-    target = args[place] if place < len(args) else kwargs[name]
+    target = _written(operator, args, kwargs)
     if isinstance(target, SparseTensor):
         target.holds(out)
     return target
+
+
+def _written(operator, args, kwargs):
+    """The argument that the result is written to."""
+    place, name = operator.written[0]
+    return args[place] if place < len(args) else kwargs[name]
 
 
 # -- what a tensor is ---------------------------------------------------------------------------------
@@ -507,7 +512,7 @@ def _resolved(args: tuple) -> list:
 
 @rule("mm", "addmm", "_sparse_addmm", "mv", "_sparse_mm", "addmm_", "sspaddmm", "hspmm")
 def _product(operator, args, kwargs):
-    target, args = args[0], _resolved(args)
+    given, args = args, _resolved(args)
     inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
     *_, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
     if left.layout is torch.strided:  # dense @ sparse: transposed, as on CUDA
@@ -522,7 +527,10 @@ def _product(operator, args, kwargs):
         values = out if out.layout is torch.strided else out._values()
         play(plans.product(left, matrix, values.reshape(-1, matrix.shape[1])))
     found = _finish(operator, args, kwargs, out)
-    return target.copy_(found) if operator.mutates and found is not target else found
+    if not operator.mutates:
+        return found
+    target = _written(operator, given, kwargs)  # where that is a lazy conjugate, what it is made of was written
+    return found if found is target else target.copy_(found)
 
 
 @rule("bmm")

@@ -50,12 +50,20 @@ def _checked(self, *grads):
     """What a program's backward function returns. Raises RuntimeError where it is on the CPU and its input is not."""
     found = _apply(self, *grads)
     for place, each in enumerate(found if isinstance(found, tuple) else (found,)):
-        if type(each) is torch.Tensor and each.dim() and each.device.type == "cpu":
-            node, number = self.next_functions[place]
-            if node is not None and node._input_metadata[number].device == DEVICE:
-                raise RuntimeError(f"Function {type(self).__name__} returned an invalid gradient at index {place} - "
-                                   f"expected device {DEVICE} but got cpu: make it with device=grad.device")
+        if type(each) is torch.Tensor and each.dim() and each.device.type == "cpu" and _wanted_at(self, place) == DEVICE:
+            raise RuntimeError(f"Function {type(self).__name__} returned an invalid gradient at index {place} - expected "
+                               f"device {DEVICE} but got cpu: make it with device=grad.device")
     return found
+
+
+def _wanted_at(function, place: int) -> torch.device | None:
+    """The device of the input at ``place``; None where it is no tensor, or wants no gradient."""
+    wants = function.needs_input_grad
+    edges = [edge for edge in function.next_functions if edge[0] is not None]  # of inputs that want a gradient, in order
+    if not wants[place] or len(edges) != sum(wants):
+        return None
+    node, number = edges[sum(wants[:place])]
+    return node._input_metadata[number].device
 
 
 _apply = torch.autograd.function.BackwardCFunction.apply
@@ -68,12 +76,17 @@ def install() -> None:
 
     @functools.wraps(run_backward)
     @eager
-    def run(*args, **kwargs):
+    def run(outputs, grads, *args, **kwargs):
+        for place, pair in enumerate(zip(outputs, grads)):
+            if all(isinstance(each, torch.Tensor) for each in pair) and pair[1].dim():
+                wanted, found = (each.device for each in pair)
+                if wanted != found and DEVICE in (wanted, found):
+                    raise RuntimeError(f"invalid gradient at index {place} - expected device {wanted} but got {found}")
         try:
             # In the caller's thread: the engine makes its device threads at the first backward pass of the process
             # and would have none for a device that was registered after it.
             with no_collection(), torch.autograd.set_multithreading_enabled(False), backward_streams.backward_pass():
-                return run_backward(*args, **kwargs)
+                return run_backward(outputs, grads, *args, **kwargs)
         except SystemError:
             if not _taken:
                 raise
