@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 from contextlib import suppress
 
@@ -20,6 +21,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a program prints is not what was found
     os.nice(10)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the learner's cell
     notebook = Notebook(lesson_id, device or None)
     for lesson in notebook.lesson.named.values():
         for exercise in lesson.exercises.values():
