@@ -139,7 +139,7 @@ def test_how_to_cite_is_what_pyproject_says():
 # What IPython 7.34, Colab's, has: looked up there, and run in it by benchmarks/colab_runtime.py.
 IN_IPYTHON_7 = {"IPython.core.displayhook.DisplayHook", "IPython.core.interactiveshell.InteractiveShell", "IPython.display.HTML", "IPython.display.display", "IPython.utils.capture.capture_output", "get_ipython",
                 "history_manager", "input_hist_raw", "input_hist_parsed", "InteractiveTB", "structured_traceback", "user_ns",
-                "display", "set_custom_exc", "custom_exceptions", "showtraceback", "set_next_input"}
+                "display", "set_custom_exc", "custom_exceptions", "showtraceback", "set_next_input", "events"}
 
 
 def test_nothing_is_used_of_ipython_that_colabs_has_not():
