@@ -50,7 +50,6 @@ def test_a_kernel_starts_it_once_somebody_reads():
             return reply["user_expressions"]["started"]["data"]["text/plain"] == "True"
 
         assert not run(f"import gapless; lesson = gapless.Notebook({LESSON!r}, device='vgpu:t4')")
-        assert not run("1 + 1")
         until = time.monotonic() + 60
         while time.monotonic() < until and not run("pass"):
             time.sleep(3)

@@ -59,12 +59,8 @@ class Truth:
             first, again = self.of(case).plain, expected_answer(self._exercise, case, self.device).plain
         return difference(again, first, right.relative_tolerance + NOISE, right.absolute_tolerance) is None
 
-    def of_all(self, plan: Plan) -> None:
-        """Find out what is right on all of a plan's inputs. Raises RuntimeError."""
-        self.answers(plan)
-
     def answers(self, plan: Plan) -> list[Answer]:
-        """The expected answers to the plan's inputs, for another process to :meth:`take`. Raises RuntimeError."""
+        """The expected answers to all of a plan's inputs. Raises RuntimeError."""
         return [self.of(case) for case in (*plan.cases, *plan.trial)]
 
     def take(self, plan: Plan, answers: list[Answer]) -> None:

@@ -203,7 +203,7 @@ class Notebook:
         plan, truth = known.plan, known.truth
         problem = void()
         if problem is None:
-            truth.of_all(plan)  # before anything of the learner's runs
+            truth.answers(plan)  # before anything of the learner's runs
             with contextlib.redirect_stdout(printed):
                 evidence, source = self._gather(exercise, find, known)
             problem = void()

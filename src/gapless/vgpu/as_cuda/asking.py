@@ -67,13 +67,6 @@ def check(index: int | None) -> None:
                            f"process has one: cuda:{numbering.index}")
 
 
-def _device(self) -> torch.device:
-    return cuda_device() if by_the_program() else _plain_device(self)
-
-
-_plain_device = torch.Tensor.device.__get__
-
-
 def _type(plain):
     def type(self, dtype=None, non_blocking: bool = False, **kwargs):
         """The tensor's type by name, ``torch.cuda.FloatTensor``; or the tensor converted to ``dtype``."""
@@ -88,43 +81,37 @@ def _type(plain):
     return type
 
 
-def _find(owner, name: str):
-    """What ``owner.name`` is of an object: a function."""
-    plain = getattr(owner, name)
-    return plain.__get__ if hasattr(plain, "__get__") else lambda self: plain
+def _told(find):
+    """``find``, which gives a device, with the answer that the one who asks knows."""
 
-
-def _place_of(find) -> property:
-    def device(self) -> torch.device:
-        found = find(self)
+    def device(*args) -> torch.device:
+        found = find(*args)
         return cuda_device() if found == DEVICE and by_the_program() else found
 
-    return property(device, doc="The device, as the one who asks knows it.")
+    return device
+
+
+def _device_of(owner):
+    """A function: what ``device`` is of one of a class."""
+    plain = owner.device
+    return plain.__get__ if hasattr(plain, "__get__") else lambda self: plain  # a torch.device, for all of them
 
 
 def _is_there(find) -> property:
-    return property(lambda self: by_the_program() and find(self) == DEVICE, doc="Whether it is on the card.")
+    return property(lambda self: by_the_program() and find(self) == DEVICE, doc="Whether it is on the card, for the program")
 
 
-def _default(plain):
-    def get_default_device() -> torch.device:
-        """Where tensors are made without naming a device, as the one who asks knows it."""
-        found = plain()
-        return cuda_device() if found == DEVICE and by_the_program() else found
-
-    return get_default_device
+_PLACED = (VirtualTensor, UninitializedTensorMixin, VirtualStorage, torch.TypedStorage, VirtualGenerator, Stream, Event)
 
 
 def install(replaced) -> None:
     """Let tensors of the device say that they are on ``cuda``, and all else that is there."""
-    for owner in (VirtualStorage, torch.TypedStorage, VirtualGenerator, Stream, Event, UninitializedTensorMixin):
-        find = _find(owner, "device")
-        replaced.put(owner, "device", _place_of(find))
-        if owner in (VirtualStorage, torch.TypedStorage):
+    for owner in _PLACED:
+        find = _device_of(owner)
+        replaced.put(owner, "device", property(_told(find), doc="The device, as the one who asks knows it."))
+        if hasattr(owner, "is_cuda"):
             replaced.put(owner, "is_cuda", _is_there(find))
     replaced.put(PackedSequence, "is_cuda", property(lambda self: by_the_program() and isinstance(self.data, VirtualTensor)))
-    replaced.put(torch, "get_default_device", _default(torch.get_default_device))
-    replaced.put(VirtualTensor, "device", property(_device, doc="The device, as the one who asks knows it."))
-    replaced.put(VirtualTensor, "is_cuda", property(lambda self: by_the_program(), doc="True, for the program."))
+    replaced.put(torch, "get_default_device", _told(torch.get_default_device))
     replaced.put(VirtualTensor, "get_device", lambda self: numbering.index if by_the_program() else DEVICE.index)
     replaced.put(torch.Tensor, "type", _type(torch.Tensor.type))

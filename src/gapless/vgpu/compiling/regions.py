@@ -204,8 +204,7 @@ class Region:
             return  # what it launched is launched: it has waited
         kernels, self.kernels = self.kernels, []
         written = _tensors(result) if not operator.mutates else [
-            tensor for place, name in operator.written for tensor in
-            _tensors(args[place] if place < len(args) else kwargs.get(name))]
+            tensor for argument in operator.written_of(args, kwargs) for tensor in _tensors(argument)]
         if not (kernels or written) or operator.is_view or operator.is_empty:
             return
         self._keep(operator.name, kernels, (*args, *kwargs.values()) if kwargs else args, result, written)

@@ -143,6 +143,10 @@ class Operator:
         if data_dependence.is_cpu_only(self.name):
             raise NotImplementedError(f"{func.name()} is for the CPU; {DEVICE} has what CUDA has")
 
+    def written_of(self, args, kwargs) -> list:
+        """The arguments that it writes to."""
+        return [args[place] if place < len(args) else kwargs.get(name) for place, name in self.written]
+
 
 def dispatch(func, args, kwargs):
     """Run ``func`` on the virtual GPU. The entry for every operator with a tensor or a device argument."""

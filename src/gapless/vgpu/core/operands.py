@@ -111,8 +111,7 @@ def _stand_elsewhere(operator, args: tuple, kwargs: dict, others: list[torch.Ten
 
 
 def _is_written(operator, args: tuple, kwargs: dict, others: list[torch.Tensor]) -> bool:
-    written = [args[place] if place < len(args) else kwargs.get(name) for place, name in operator.written]
-    return any(each is tensor for each in written for tensor in others)
+    return any(each is tensor for each in operator.written_of(args, kwargs) for tensor in others)
 
 
 def check_wanted(func, args: tuple) -> None:

@@ -157,8 +157,7 @@ def unproven(operator, args: tuple) -> bool:
 
 def first(operator, args: tuple, kwargs: dict, call: Callable):
     """``call(operator, args, kwargs)``; should it raise, its arguments and the generator are as they were."""
-    written = [each for place, name in operator.written
-               for each in tensors(args[place] if place < len(args) else kwargs.get(name))]
+    written = [each for argument in operator.written_of(args, kwargs) for each in tensors(argument)]
     before = [each.clone() for each in written]
     generator = random_numbers.of(args, kwargs) if operator.draws else None
     drawn = generator.get_state() if operator.draws else None

@@ -194,16 +194,10 @@ def _finish(operator, args, kwargs, out):
     """The result for the program. What was written in place is the argument that it was."""
     if not operator.mutates:
         return tuple(map(wrapped, out)) if isinstance(out, (tuple, list)) else wrapped(out)
-    target = _written(operator, args, kwargs)
+    target = operator.written_of(args, kwargs)[0]
     if isinstance(target, SparseTensor):
         target.holds(out)
     return target
-
-
-def _written(operator, args, kwargs):
-    """The argument that the result is written to."""
-    place, name = operator.written[0]
-    return args[place] if place < len(args) else kwargs[name]
 
 
 # -- what a tensor is ---------------------------------------------------------------------------------
@@ -529,7 +523,7 @@ def _product(operator, args, kwargs):
     found = _finish(operator, args, kwargs, out)
     if not operator.mutates:
         return found
-    target = _written(operator, given, kwargs)  # where that is a lazy conjugate, what it is made of was written
+    target = operator.written_of(given, kwargs)[0]  # where that is a lazy conjugate, what it is made of was written
     return found if found is target else target.copy_(found)
 
 

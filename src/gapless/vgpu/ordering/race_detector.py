@@ -147,7 +147,7 @@ def stamp(operator, args, kwargs, count: int) -> None:
 
 def _written(operator, args, kwargs) -> list[torch.Tensor]:
     """The arguments that ``operator`` writes to."""
-    return costs.tensors([args[place] if place < len(args) else kwargs.get(name) for place, name in operator.written])
+    return costs.tensors(operator.written_of(args, kwargs))
 
 
 def uses(op: str, reads: list, writes: list) -> None:
