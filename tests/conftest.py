@@ -8,6 +8,8 @@ import sys
 import pytest
 import torch
 
+from .hangs import pytest_runtest_logfinish, pytest_runtest_logstart, pytest_sessionstart  # noqa: F401  hooks
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker for each core is already there: more threads in each would wait for one another.
     torch.set_num_threads(1)

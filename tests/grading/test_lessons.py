@@ -20,7 +20,11 @@ def submission(folder, lesson_id, tmp_path):
     return write(notebook(*cells(folder, lesson_id).values()), tmp_path / f"{lesson_id}.ipynb")
 
 
-@pytest.mark.parametrize("lesson_id", LESSONS)
+QUICK = ("01_profiler_tour", "02_masked_loss", "04_data_loading")  # the least time, and processes of a loader's
+
+
+@pytest.mark.parametrize("lesson_id", [pytest.param(lesson_id, marks=[] if lesson_id in QUICK else pytest.mark.slow)
+                                       for lesson_id in LESSONS])
 def test_the_solution_gets_full_marks_from_the_test_notebook(lesson_id, tmp_path):
     lesson, path = LESSONS[lesson_id], submission("solutions", lesson_id, tmp_path)
     result, executed = run_test_notebook(ROOT / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)

@@ -488,6 +488,30 @@ def test_what_it_starts_ends_with_it(confined, confinement):
 
 
 @linux
+@pytest.mark.skipif(not hasattr(subprocess, "_fork_exec"), reason="where Python starts processes by another function")
+def test_a_process_that_was_forked_meanwhile_is_not_waited_for(confined, monkeypatch):
+    """As a rank is, by another thread: it has the other ends of all pipes that are open then."""
+    forked, fork_exec = [], subprocess._fork_exec
+
+    def both(*arguments):
+        child = os.fork()
+        if child == 0:
+            os.close(arguments[13])  # errpipe_write, by which Popen sees that the other program runs
+            time.sleep(120)
+            os._exit(0)
+        forked.append(child)
+        return fork_exec(*arguments)
+
+    monkeypatch.setattr(subprocess, "_fork_exec", both)
+    try:
+        assert confined("pass").kind == "finished"
+    finally:
+        for child in forked:
+            assert os.waitpid(child, os.WNOHANG) == (0, 0), "it was waited for"
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+
+
 def test_a_signal_and_an_exit_status_come_through(confined):
     assert confined("import os; os.abort()").detail == "signal 6"
     assert confined("import os; os._exit(3)").detail == "exit status 3"

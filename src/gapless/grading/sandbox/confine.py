@@ -316,10 +316,11 @@ class _Process:
         finally:
             for fd in self._mounts:
                 os.close(fd)
-            for reader in self._readers:
+            for reader, stream in zip(self._readers, (self._process.stdout, self._process.stderr)):
                 reader.join(5)
-            for stream in (self._process.stdout, self._process.stderr):
-                stream.close()
+                # Closing would wait for the reader. A process that was forked while this one started may hold the other end.
+                if not reader.is_alive():
+                    stream.close()
 
     def is_gone(self) -> bool:
         """Whether it has ended, even where something of it still holds its output open."""
