@@ -159,7 +159,7 @@ ACROSS = {
     "audit/test_pull_requests",  # docs/audit.md's examples
     "audit/test_trainers",  # libraries of others
     "browser/test_formgrader", "browser/test_lesson", "browser/test_pages",  # what is seen and pressed
-    "test_colab_runtime", "test_house", "test_project", "test_style", "test_times",
+    "test_colab_runtime", "test_hangs", "test_house", "test_project", "test_style", "test_times",
     "test_any_order", "test_authors", "test_dockerfile", "test_figures", "test_index_notebook", "test_instructors", "test_site",  # what is not in src
     "test_lesson_notebooks", "test_wheel", "mutants/test_mutants",
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes", "torch_suite/test_torch_suite",  # PyTorch's operators and tests

@@ -348,6 +348,20 @@ def test_a_subclass_stays_one_on_the_device_and_back(device):
     assert type(type(x)(torch.ones(2))) is Labelled
 
 
+@pytest.mark.parametrize("made", [lambda x: x.as_subclass(Labelled), Tagged, lambda x: Tagged(x, requires_grad=False)[0]])
+def test_a_subclass_prints_its_name(device, made):
+    on_cpu = repr(made(torch.arange(2.0)))
+    place = on_cpu.index("]") + 1 if "]" in on_cpu else on_cpu.index(".") + 1
+    assert repr(made(torch.arange(2.0, device=device))) == f"{on_cpu[:place]}, device='{device}'{on_cpu[place:]}"
+
+
+def test_a_number_that_its_dtype_cannot_hold_is_refused_as_on_the_cpu(device):
+    for dtype, number in ((torch.float32, 1j), (torch.int8, 300), (torch.int32, float("nan"))):
+        for where in (device, "cpu"):
+            with pytest.raises(RuntimeError, match="value cannot be converted to type"):
+                torch.zeros(2, dtype=dtype, device=where)[0] = number
+
+
 def test_a_subclass_is_differentiable(device):
     x = torch.ones(3, device=device, requires_grad=True)
     (x.as_subclass(Labelled) * 2).sum().backward()

@@ -46,8 +46,16 @@ def test_a_selection_lies_where_it_is_told(x, size):
     out = torch.zeros(size, device=x.device)
     assert torch.masked_select(x, x > 2, out=out) is out
     assert out.tolist() == [3.0, 4.0, 5.0]
-    found = torch.zeros(size, dtype=torch.int64, device=x.device)
+    found = torch.zeros((size, 1), dtype=torch.int64, device=x.device)
     assert torch.nonzero(x > 2, out=found) is found and found.tolist() == [[3], [4], [5]]
+
+
+@pytest.mark.parametrize("write", [_WRITES["masked_select"], _WRITES["nonzero"], _WRITES["matrix_rank"]])
+def test_another_shape_than_what_is_there_is_warned_of(x, write, recwarn):
+    write(x, torch.empty(0, device=x.device, dtype=write(x, None).dtype))
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="was resized since it had shape .*2.*does not match"):
+        write(x, torch.zeros(2, device=x.device, dtype=write(x, None).dtype))
 
 
 def test_the_argument_is_not_written(x):

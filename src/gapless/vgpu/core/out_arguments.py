@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -37,6 +38,18 @@ def _refuse(func, target: torch.Tensor, dtype: torch.dtype, cast: bool = False) 
                            f"scalar type {scalar_type(target.dtype)}")
 
 
+def _is_resized(target: torch.Tensor, found: torch.Tensor) -> bool:
+    """Whether ``target`` gets another shape. Warns as PyTorch does (ATen, Resize.cpp, ``resize_output_check``)."""
+    if target.shape == found.shape:
+        return False
+    if target.numel():
+        warnings.warn(f"An output with one or more elements was resized since it had shape {list(target.shape)}, which does "
+                      f"not match the required output shape {list(found.shape)}. This behavior is deprecated, and in a "
+                      "future PyTorch release outputs will not be resized unless they have zero elements: out.resize_(0) "
+                      "before it", UserWarning, stacklevel=2)
+    return True
+
+
 def filled(handler: Callable, functional) -> Callable:
     """``handler``, which knows nothing of ``out``, for an overload with it. ``functional``: the operator without."""
 
@@ -46,7 +59,7 @@ def filled(handler: Callable, functional) -> Callable:
         found = handler(functional, args, others)
         for target, result in zip(targets, found if isinstance(found, (list, tuple)) else (found,), strict=True):
             _refuse(operator.func, target, result.dtype)
-            if target.shape != result.shape:
+            if _is_resized(target, result):
                 target.within.resize_(result.shape)
             target.within.copy_(result.within)
             target.follow(state.memory)
@@ -64,7 +77,7 @@ def _rank(functional, *args, **kwargs):
 
 
 def _written(target: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    return (target if target.shape == found.shape else target.resize_(found.shape)).copy_(found)
+    return (target.resize_(found.shape) if _is_resized(target, found) else target).copy_(found)
 
 
 def _matmul(func, x, y, *, out):

@@ -52,9 +52,14 @@ class VirtualTensor(torch.Tensor):
     # _data_from_host by .identity.
 
     def __repr__(self, *, tensor_contents=None):
-        host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
+        with torch._C.DisableTorchFunctionSubclass():
+            host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
+        if type(host) is not torch.Tensor:  # a program's own class
+            host = host.as_subclass(torch.Tensor)
         shown = host.dequantize() if host.is_quantized else host
-        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(shown, len("tensor(")))
+        is_programs = hasattr(self, "program_class")
+        name = f"{type(self).__name__}(" if is_programs else "tensor("
+        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(shown, len(name)))
         notes = [f"device='{DEVICE}'"]
         if host.numel() == 0 and host.dim() != 1:
             notes.append(f"size={tuple(host.shape)}")
@@ -66,13 +71,15 @@ class VirtualTensor(torch.Tensor):
             notes.append("requires_grad=True")
         if self.within.is_meta:
             notes.append("values unknown")
-        text = _tensor_str._add_suffixes("tensor(" + contents, notes, len("tensor("), force_newline=False)
-        return f"Parameter containing:\n{text}" if isinstance(self, torch.nn.Parameter) else text
+        text = _tensor_str._add_suffixes(name + contents, notes, len(name), force_newline=False)
+        if not isinstance(self, torch.nn.Parameter):
+            return text
+        return f"Parameter({text})" if is_programs else f"Parameter containing:\n{text}"
 
     def __setitem__(self, index, value):
         # PyTorch leaves a Python number on the host for CUDA only, so that x[mask] = 1.0 needs no wait.
         if isinstance(value, (bool, int, float, complex)):
-            value = torch.tensor(value, dtype=self.dtype)
+            value = torch.scalar_tensor(value, dtype=self.dtype, device="cpu")
         super().__setitem__(index, value)
 
     def __format__(self, spec):
