@@ -56,9 +56,10 @@ def test_remarks_have_their_evidence():
     slow = made(training(foreach=False, layers=6))
     assert titles(slow) == ["The host cannot keep the GPU busy", "The optimizer keeps the host busy"]
     assert 0 < slow.remarks[1].costs_ms < slow.remarks[0].costs_ms < slow.step_ms
-    (products,) = made(training(size=2500)).remarks
-    assert products.title.startswith("Matrix products and convolutions in float32") and products.lesson == "05"
-    assert not made(training(size=2500, dtype=torch.bfloat16)).remarks
+    with gapless.vgpu.shape_only():  # else the host computes for minutes
+        (products,) = made(training(size=2500)).remarks
+        assert products.title.startswith("Matrix products and convolutions in float32") and products.lesson == "05"
+        assert not made(training(size=2500, dtype=torch.bfloat16)).remarks
 
 
 def test_kernels_that_the_memorys_bandwidth_limits():
