@@ -6,7 +6,6 @@ Hooks of pytest's, for the process that starts the workers.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 import time
@@ -15,7 +14,7 @@ from sysconfig import get_path
 
 import psutil
 
-_SHARE = 0.9  # of a test's time, after which its stacks are printed
+_SHARE = 0.5  # of a test's time, after which its stacks are printed
 
 _since: dict[str, float] = {}
 
@@ -31,14 +30,14 @@ def pytest_runtest_logfinish(nodeid):
 def pytest_sessionstart(session):
     limit_s = float(session.config.getini("faulthandler_timeout"))
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if "PYTEST_XDIST_WORKER" not in os.environ and limit_s and reporter:
+    if not hasattr(session.config, "workerinput") and limit_s and reporter:
         threading.Thread(target=_watch, args=(_SHARE * limit_s, reporter), daemon=True).start()
 
 
 def _watch(seconds: float, reporter) -> None:
     told: set[str] = set()
     while True:
-        time.sleep(min(seconds, 5.0))
+        time.sleep(min(0.1 * seconds, 5.0))
         late = {name for name, since in list(_since.items()) if time.monotonic() - since > seconds} - told
         if late:
             told |= late
@@ -49,6 +48,8 @@ def _watch(seconds: float, reporter) -> None:
 
 def _stacks(pid: int) -> str:
     """Of one process, by py-spy; why there are none where it cannot look into it."""
-    done = subprocess.run([Path(get_path("scripts"), "py-spy"), "dump", "--pid", str(pid)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
-    return done.stdout
+    command = [Path(get_path("scripts"), "py-spy"), "dump", "--pid", str(pid)]
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
