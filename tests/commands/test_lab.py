@@ -33,6 +33,8 @@ def test_in_the_repository_it_opens_its_notebooks(tmp_path, gapless, started, mo
     (tmp_path / "notebooks" / "index.ipynb").write_text("{}")
     monkeypatch.chdir(tmp_path)
     assert gapless("lab")[0] == 7 and "--notebook-dir=notebooks" in started[0]
+    assert gapless("lab", "--", "--no-browser", "--port=9")[0] == 7
+    assert "--notebook-dir=notebooks" in started[1] and started[1][-2:] == ["--no-browser", "--port=9"]
 
 
 def test_a_folder_without_lessons(tmp_path, gapless, started):

@@ -26,9 +26,12 @@ def add_parser(commands) -> None:
 
 def run(arguments) -> int:
     """Start JupyterLab and wait for its end; its exit status, or 2 where it could not be started."""
-    folder = next((each for each in (arguments.folder, arguments.folder / "notebooks") if (each / INDEX).is_file()), None)
+    given, options = arguments.folder, arguments.options
+    if str(given).startswith("-"):  # argparse takes what comes first after -- for the folder
+        given, options = Path("."), [str(given), *options]
+    folder = next((each for each in (given, given / "notebooks") if (each / INDEX).is_file()), None)
     if folder is None:
-        print(f"gapless lab: there are no lessons in {arguments.folder} (no {INDEX}). Hand them out, then open them: "
+        print(f"gapless lab: there are no lessons in {given} (no {INDEX}). Hand them out, then open them: "
               "gapless start my-course && gapless lab my-course", file=sys.stderr)
         return 2
     if importlib.util.find_spec("jupyterlab") is None:
@@ -36,7 +39,7 @@ def run(arguments) -> int:
               f"{sys.executable} -m pip install 'gapless[lab]'\n"
               f"Or open {folder / INDEX} in the Jupyter or editor that you have.", file=sys.stderr)
         return 2
-    process = subprocess.Popen(command(folder, arguments.options))
+    process = subprocess.Popen(command(folder, options))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is JupyterLab's, which asks whether to stop
     try:
         return process.wait()
