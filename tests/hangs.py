@@ -35,12 +35,12 @@ def pytest_sessionstart(session):
 
 
 def _watch(seconds: float, reporter) -> None:
-    told: set[str] = set()
     while True:
         time.sleep(min(0.1 * seconds, 5.0))
-        late = {name for name, since in list(_since.items()) if time.monotonic() - since > seconds} - told
+        late = [name for name, since in list(_since.items()) if time.monotonic() - since > seconds]
+        for name in late:
+            _since.pop(name, None)  # it is told once
         if late:
-            told |= late
             reporter.write_line(f"\n{', '.join(late)}: not done within {seconds:g} s")
             for process in psutil.Process().children(recursive=True):
                 reporter.write_line(_stacks(process.pid))

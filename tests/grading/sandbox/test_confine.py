@@ -512,6 +512,7 @@ def test_a_process_that_was_forked_meanwhile_is_not_waited_for(confined, monkeyp
             os.waitpid(child, 0)
 
 
+@linux
 def test_a_signal_and_an_exit_status_come_through(confined):
     assert confined("import os; os.abort()").detail == "signal 6"
     assert confined("import os; os._exit(3)").detail == "exit status 3"

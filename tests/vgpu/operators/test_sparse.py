@@ -32,7 +32,8 @@ def host(tensor):
 WITH_GRADIENTS = {
     "spmm": torch.spmm, "sparse.mm": torch.sparse.mm, "@": lambda s, w: s @ w, "dense @ sparse": lambda s, w: w @ s,
     "addmm": lambda s, w: torch.sparse.addmm(w, s, w), "sparse @ sparse": lambda s, w: torch.sparse.mm(s, s.t()),
-    "both sparse": lambda s, w: s @ s.t(), "mv": lambda s, w: s @ w[0], "no columns": lambda s, w: s @ w[:, :0], "softmax": lambda s, w: torch.sparse.softmax(s, 1),
+    "both sparse": lambda s, w: s @ s.t(), "mv": lambda s, w: s @ w[0], "no columns": lambda s, w: s @ w[:, :0],
+    "softmax": lambda s, w: torch.sparse.softmax(s, 1),
     "log_softmax": lambda s, w: torch.sparse.log_softmax(s, 0), "sum": lambda s, w: torch.sparse.sum(s),
     "sum over a dimension": lambda s, w: torch.sparse.sum(s, 1), "sparse_mask": lambda s, w: w.sparse_mask(s.detach()),
     "to_sparse": lambda s, w: w.to_sparse(), "to_sparse of rows": lambda s, w: w.to_sparse(1), "scaled": lambda s, w: s * 2 / 3,

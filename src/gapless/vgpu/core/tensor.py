@@ -53,9 +53,7 @@ class VirtualTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         with torch._C.DisableTorchFunctionSubclass():
-            host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
-        if type(host) is not torch.Tensor:  # a program's own class
-            host = host.as_subclass(torch.Tensor)
+            host = self.detach().cpu().as_subclass(torch.Tensor)  # a read-back, as printing a CUDA tensor is one
         shown = host.dequantize() if host.is_quantized else host
         is_programs = hasattr(self, "program_class")
         name = f"{type(self).__name__}(" if is_programs else "tensor("

@@ -511,9 +511,9 @@ def _product(operator, args, kwargs):
     *_, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
     if left.layout is torch.strided:  # dense @ sparse: transposed, as on CUDA
         right, left = left.t(), right.t()
-    if right.layout is torch.sparse_coo and operator.full_name in ("aten::mm", "aten::_sparse_mm"):
-        return _product_of_sparse(operator, args, kwargs)
     if right.layout is torch.sparse_coo:
+        if operator.name == "mm" and not operator.mutates:
+            return _product_of_sparse(operator, args, kwargs)
         raise RuntimeError(f"{operator.full_name}: addmm of two sparse matrices is not supported, as on CUDA: use "
                            "torch.sparse.mm")
     left = _coalesced(left)
