@@ -30,7 +30,7 @@ def run(tmp_path_factory):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("solutions", "notebooks", "autograde"):
         (root / folder).mkdir()
-    for file in ("pyproject.toml", "nbgrader_config.py", "tests/__init__.py", "tests/conftest.py"):
+    for file in ("pyproject.toml", "nbgrader_config.py", *(path.relative_to(ROOT) for path in (ROOT / "tests").glob("*.py"))):
         shutil.copy(ROOT / file, root / file)
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "GAPLESS_DEVICE": "vgpu:a10g",
                    "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])}
