@@ -56,9 +56,11 @@ def test_all_that_is_on_the_device_says_cuda(cuda, code):
     assert asked("getattr(found, 'is_cuda', True)", found=found)
 
 
-def test_a_packed_sequence_says_cuda_and_what_is_on_the_host_does_not(cuda):
+def test_what_holds_tensors_says_cuda_and_what_is_on_the_host_does_not(cuda):
     pack = nn.utils.rnn.pack_sequence
     assert asked("packed.is_cuda", packed=pack([torch.ones(3, device="cuda")]))
+    jagged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda", layout=torch.jagged)
+    assert asked("x.device.type", x=jagged * 2) == "cuda" and asked("x.is_cuda", x=jagged)
     for found in (pack([torch.ones(3)]), torch.ones(2).untyped_storage(), torch.ones(2).storage()):
         assert not asked("found.is_cuda", found=found)
     assert asked("x.storage().device", x=torch.ones(2)).type == "cpu"
@@ -159,6 +161,7 @@ def test_mixed_precision_trains_as_on_the_device_by_its_own_name(cuda):
 def test_files(cuda):
     state, buffer = nn.Linear(2, 2).cuda().state_dict(), io.BytesIO()
     torch.save(state, buffer)
+    assert b"cuda:0" in buffer.getvalue() and b"vgpu" not in buffer.getvalue()  # it loads elsewhere, too
     for place in ("cuda", "cuda:0", torch.device("cuda"), None, {"vgpu:0": "cuda:0"}):
         buffer.seek(0)
         found = torch.load(buffer, map_location=place)["weight"]

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # its stub lacks it
 from torch.nn.utils.rnn import PackedSequence
 
@@ -101,7 +102,7 @@ def _is_there(find) -> property:
     return property(lambda self: by_the_program() and find(self) == DEVICE, doc="Whether it is on the card, for the program")
 
 
-_PLACED = (VirtualTensor, UninitializedTensorMixin, VirtualStorage, torch.TypedStorage, VirtualGenerator, Stream, Event)
+_PLACED = (VirtualTensor, UninitializedTensorMixin, NestedTensor, VirtualStorage, torch.TypedStorage, VirtualGenerator, Stream, Event)
 
 
 def install(replaced) -> None:

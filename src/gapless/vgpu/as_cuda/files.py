@@ -1,4 +1,5 @@
-"""``torch.load`` of what was on a GPU: a file's ``cuda:0``, and ``map_location="cuda"``, are the virtual one."""
+"""A program's files: ``torch.save`` writes ``cuda:0`` for what is on the virtual GPU, so that they load elsewhere. For
+``torch.load``, a file's ``cuda:0`` and ``map_location="cuda"`` are the virtual GPU."""
 
 from __future__ import annotations
 
@@ -9,6 +10,11 @@ from torch import serialization
 
 from ..process.state import DEVICE
 from .asking import cuda_device, meant
+
+
+def _location(storage) -> str | None:
+    """What a file says of a storage of the virtual GPU."""
+    return str(cuda_device()) if storage.device == DEVICE else None
 
 
 def _restore(storage, location: str):
@@ -43,7 +49,7 @@ def install(replaced) -> None:
     replaced.put(serialization, "load", load)
     # The first that gives anything wins.
     replaced.put(serialization, "_package_registry",
-                 [(0, lambda storage: None, _restore), *serialization._package_registry])
+                 [(0, _location, _restore), *serialization._package_registry])
     jit_load = torch.jit.load
 
     @functools.wraps(jit_load)
