@@ -118,6 +118,20 @@ def test_set_(device):
             target.set_(source)
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_tensor_is_made_of_a_storage(device):
+    x = torch.arange(6.0, device=device)
+    for place in (device, "cpu"):
+        made = torch.tensor(x[2:].storage(), device=place)
+        assert made.device == torch.device(place) and made.tolist() == x.tolist()
+        assert torch.as_tensor(x.untyped_storage(), dtype=torch.float32, device=place).tolist() == x.tolist()
+    torch.tensor(x.untyped_storage(), dtype=torch.float32, device=device).zero_()  # the same memory, as on the CPU
+    assert x.tolist() == [0] * 6
+    assert torch.tensor(x[:0].clone().untyped_storage(), dtype=torch.float32, device=device).shape == (0,)
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Double"):
+        torch.tensor(x.storage(), dtype=torch.float64, device=device)
+
+
 def test_what_only_the_hosts_memory_has(device):
     storage = torch.ones(2, device=device).untyped_storage()
     for name in ("_share_fd_cpu_", "_share_filename_cpu_", "_share_cuda_"):

@@ -1,6 +1,6 @@
 """The memory under the device's tensors, as ``torch.UntypedStorage``: sizes, addresses, resizing, copies.
 
-To C++ such a storage is an empty one of the meta device, so that no operator of PyTorch's can read memory that is not there.
+To C++ such a storage is an empty one of the device, so that no operator of PyTorch's can read memory that is not there.
 All that a program can ask of it is done here, by operators of the device on a tensor of its bytes.
 """
 
@@ -42,7 +42,10 @@ class VirtualStorage(torch.UntypedStorage):
             address = state.link.ask("bytes", tensor.within.number).data_ptr()
             if address and address in _linked:
                 return _linked[address]
-        self = _allocate(cls, 0, device="meta")
+        # Only a tensor can make one: the device has no allocator that C++ knows.
+        maker = torch.Tensor._make_wrapper_subclass(VirtualTensor, (0,), dtype=torch.uint8, device=DEVICE)
+        self = torch._C.TensorBase.untyped_storage(maker)
+        self.__class__ = cls
         self._any = VirtualTensor(tensor.within, tensor.allocation)
         if address:
             _linked[address] = self

@@ -204,7 +204,7 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
 
 # Where PyTorch switches Python dispatch off (inside torch.tensor(..., device=...)), the fallback is not found
 # for an operator with a tensor argument; an entry of its own is.
-_WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "fill_", "zero_")
+_WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "fill_", "zero_", "set_")
 
 # Factories whose own kernels look for one of the device's, and crash.
 _FACTORIES = ("kaiser_window",)
@@ -273,7 +273,7 @@ def _register() -> None:
     aten = torch.library.Library("aten", "IMPL")
     for name in _WITHOUT_PYTHON_KEY:
         for overload in getattr(torch.ops.aten, name).overloads():
-            if overload in ("default", "Scalar", "Tensor"):
+            if overload in ("default", "Scalar", "Tensor", "source_Storage"):
                 func = getattr(getattr(torch.ops.aten, name), overload)
                 aten.impl(func, functools.partial(_call, func), "PrivateUse1")
     for name in _FACTORIES:
