@@ -12,6 +12,7 @@ import tempfile
 from contextlib import suppress
 
 from ..course.exercise import Exercise, Lesson
+from ..garbage import no_collection
 from .known import Found
 from .marked_cell import ipython_shell
 
@@ -77,4 +78,7 @@ class Ahead:
                 self._found[key] = pickled
                 self._read = begin + stream.tell()
         pickled = self._found.pop((lesson.program, exercise.name), None)
-        return None if pickled is None else pickle.loads(pickled)
+        if pickled is None:
+            return None
+        with no_collection():  # a trace is some hundred thousand objects: looking through them took longer than making them
+            return pickle.loads(pickled)
