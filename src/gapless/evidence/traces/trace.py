@@ -88,6 +88,9 @@ class Trace:
         self.events = events
         self.metadata = {} if metadata is None else metadata
 
+    def __getstate__(self) -> dict:
+        return {"events": self.events, "metadata": self.metadata}  # spans are read off again, where they are asked for
+
     def __repr__(self) -> str:
         label = "simulated " if self.simulated else ""
         return f"Trace({len(self.events)} events, {label}{self.device_name})"
