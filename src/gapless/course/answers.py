@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.real_gpu import like_the_cpu
 from ..vgpu.core.shrunk import is_freed
+from ..vgpu.process.location import split
 from ..vgpu.process.state import state
 from .evidence import Answer, Case
 from .exercise import Exercise, Note, Notes, full_size
@@ -50,12 +51,14 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
     with _where_asked(exercise, device), precision_of(exercise), like_the_cpu(device), one_thread():
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
+        waits: list[list[str]] = []
         try:
             state.errors.clear()
             with races_in(device) as races, PeakMeter(device).call(), least_held(device) as least_bytes:
                 notes.begun = _note("", {}, device)
                 call = begin(stage, case, given)
-                call.run()
+                with hooked(device, lambda wait: waits.append(_told(wait))):
+                    call.run()
                 result = call.finish()
                 notes.ended, notes.least_bytes = _note("", {}, device), least_bytes()
                 synchronize(device)  # what is still under way is seen to its end
@@ -64,13 +67,32 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
             if exercise.asked.verify is not None:
                 del result
                 found.plain = exercise.asked.verify(case, found.plain, notes, device)
-            found.races, found.swallowed = [str(race) for race in races], list(state.errors)
+            found.races, found.swallowed, found.waits = [str(race) for race in races], list(state.errors), waits
             return found
         except Exception as error:
             return raised(exercise, case, error)
         finally:
             if device.type == "vgpu":
                 state.unused.clear()
+
+
+@contextmanager
+def hooked(device: torch.device, hook: Callable):
+    """``hook`` is called with each wait inside, on the virtual GPU."""
+    if device.type != "vgpu":
+        yield
+        return
+    hooks = vgpu.timeline().wait_hooks
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        hooks.remove(hook)
+
+
+def _told(wait: vgpu.Wait) -> list[str]:
+    file, line = split(wait.location)
+    return [(wait.op or wait.name).removeprefix("aten::"), f"{file}, line {line}" if line else ""]
 
 
 def _of_all_ranks(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:

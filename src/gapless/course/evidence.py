@@ -39,7 +39,8 @@ class Case:
     name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous. ``on_host``: the names of those
     that the function gets on the host → whether in "pinned" or "pageable" memory; the others it gets on the device.
     ``late``: names of lists → the first of their tensors whose values come only once a call is made ready, and until then
-    are 0; of a single tensor, 0. ``tolerance``: (relative, absolute) for the numbers of a plain answer, where the
+    are 0; of a single tensor, 0. ``most_waits``: how often the call may wait, where that is not what a measured step may.
+    ``tolerance``: (relative, absolute) for the numbers of a plain answer, where the
     exercise's are too wide.
     """
 
@@ -51,6 +52,7 @@ class Case:
     on_host: dict[str, str] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     tolerance: tuple[float, float] | None = None
+    most_waits: float | None = None
 
     def copy_of_options(self) -> dict:
         """To the bottom: what a function changes in place is no one else's. They may be whole traces, and pickle takes a
@@ -80,7 +82,8 @@ class Answer:
     ``value`` and ``grads`` are None and empty where there is nothing to compare. ``plain``: the answer of an exercise
     that is asked in its own way, in JSON's types. ``overwritten``: inputs that hold something else now. ``kernels``:
     launches of the call and its backward pass, on the virtual GPU. ``races``: what was used before it was there, in words;
-    ``swallowed``: errors of operators that the function caught.
+    ``swallowed``: errors of operators that the function caught. ``waits``: of the call, on the virtual GPU, each an
+    operator and its line as a report has it, or "".
     """
 
     case: str
@@ -97,6 +100,7 @@ class Answer:
     unusable: str | None = None
     races: list[str] = field(default_factory=list)
     swallowed: list[str] = field(default_factory=list)
+    waits: list[list[str]] = field(default_factory=list)
 
 
 @dataclass

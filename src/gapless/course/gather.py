@@ -22,6 +22,7 @@ from .answers import (
     answer,
     arrive,
     begin,
+    hooked,
     is_overwritten,
     lists_of,
     precision_of,
@@ -198,7 +199,7 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
         kernels.append(vgpu.timeline().kernel_count - before)
 
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
-    with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
+    with hooked(device, lambda wait: waits.append(waits.pop() + 1)):
         if simulated:
             warmup = 0 if whole else 1
             time, trace = timed_profile(counted, warmup=warmup, steps=exercise.measurement.calls - warmup, device=device,
@@ -208,20 +209,6 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
             trace = profile(counted, device=device, prepare=prepare, **(PROFILED_WHOLE if whole else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes,
                meter.aside_bytes)
-
-
-@contextmanager
-def _hooked(device: torch.device, hook: Callable):
-    """``hook`` is called with each wait, on the virtual GPU."""
-    if device.type != "vgpu":
-        yield
-        return
-    hooks = vgpu.timeline().wait_hooks
-    hooks.append(hook)
-    try:
-        yield
-    finally:
-        hooks.remove(hook)
 
 
 @contextmanager

@@ -36,6 +36,8 @@ class Given:
 # answer is returned. (function, given, device) → such a generator.
 Ask = Callable[[Callable, Given, torch.device], Generator[None, None, object]]
 
+# The gradient that a backward pass begins with: not 1, as a loss may be a term of another. Halves round to halves.
+_FROM_BEHIND = 0.5
 RESULT, RETURNED, GRADIENTS = "result", "returned", "gradients"
 
 
@@ -47,10 +49,13 @@ def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Ge
     yield
     result = function(*leaves.values(), **given.options)
     if given.needs_grad and isinstance(result, torch.Tensor) and result.requires_grad and result.numel() == 1:
-        result.sum().backward()
+        total = result.sum()
+        total.backward(torch.full_like(total, _FROM_BEHIND))
     yield
     if not isinstance(result, torch.Tensor):
         return {RESULT: None, RETURNED: f"a {type(result).__name__}"}
+    if result.is_inference():
+        return {RESULT: None, RETURNED: "a tensor of inference mode, which no backward pass may use"}
     return {RESULT: result, GRADIENTS: {name: leaves[name].grad for name in given.needs_grad}}
 
 

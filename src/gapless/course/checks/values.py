@@ -100,9 +100,10 @@ def _trial_fault(look: Look) -> str | None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
                     "the function keeps something from one call to the next. Compute everything from its arguments.")
         why = _explained(look, fault, case, found)
-        cause = (" A function that depends on the size of its input, or counts its calls, is "
-                 "wrong." if why == str(fault) else
-                 " Or is it a function that depends on the size of its input, or counts its calls?")
+        cause = "" if not fault.of_value else (
+            " A function that depends on the size of its input, or counts its calls, is "
+            "wrong." if why == str(fault) else
+            " Or is it a function that depends on the size of its input, or counts its calls?")
         return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
                 f"from call {number}: {why}{cause}")
     return None

@@ -44,8 +44,8 @@ FROM_HOST = ("a value made on the host is copied to the device. Make it there (`
 
 @dataclass(frozen=True)
 class Waits(OfMeasurement):
-    """A step waits at most so often. ``advice``: operator (``item``) → why it waits here and what to try, in place of
-    :data:`ADVICE`."""
+    """A step waits at most so often, and so does a call on each of the inputs (``Case.most_waits``). ``advice``: operator
+    (``item``) → why it waits here and what to try, in place of :data:`ADVICE`."""
 
     at_most: float = 0
     advice: dict[str, str] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class Waits(OfMeasurement):
     name = "syncs"
     counts = True
     noise = 0.0
+    in_cases = True  # whether it is asked of each input, too
 
     def judge_one(self, look: Look, measured: Measured) -> Found:
         """Whether every call waits seldom enough; else where it waits, and why."""
@@ -66,6 +67,8 @@ class Waits(OfMeasurement):
             copied = read_back(look.exercise, measured)
             if copied is not None:
                 return FAIL, copied
+            if (rare := self._on_an_input(look)) is not None:
+                return FAIL, rare
             left = "No wait is left" if not report.syncs_per_step else f"At most {allowed:g} may be left"
             return PASS, f"{left}: {before:g} in {look.exercise.measurement.step_is} before, {report.syncs_per_step:g} now."
         left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
@@ -83,6 +86,20 @@ class Waits(OfMeasurement):
         for reason, waits in reasons.items():
             lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
         return FAIL, "\n".join(lines)
+
+    def _on_an_input(self, look: Look) -> str | None:
+        """What to say where a call on one of the inputs waits more often than it may."""
+        for case, found in zip(look.plan.cases, look.evidence.answers) if self.in_cases else ():
+            allowed = self.at_most if case.most_waits is None else case.most_waits
+            if len(found.waits) > allowed:
+                operator, location = found.waits[-1]
+                where = f" at {location}{quoted(location, look.cells)}" if location else ""
+                may = f"at most {allowed:g} may be" if allowed else "none may be"
+                reason = self._reason(operator, "")
+                return (f"While it is measured it waits seldom enough. But on the input \"{case.name}\" there "
+                        f"{'is 1 wait' if len(found.waits) == 1 else f'are {len(found.waits)} waits'}, and {may}: such as "
+                        f"`{operator}`{where}." + (f" Why: {reason}." if reason else ""))
+        return None
 
     def _allowed(self, before: float) -> float:
         """How often a step may wait where the slow function's waits so often."""
@@ -106,6 +123,8 @@ class Waits(OfMeasurement):
 class NoMoreWaits(Waits):
     """A step waits no more often than the slow function's, or than ``at_most``: what every exercise that is measured asks,
     where it has no check of waits."""
+
+    in_cases = False
 
     def _allowed(self, before: float) -> float:
         return max(self.at_most, before)

@@ -26,6 +26,8 @@ RANDOM, IGNORED, ONE_CLASS, NEARLY, ONE_VALID, ALL_BACKGROUND, NO_BACKGROUND = L
 BY_IMAGE, BY_ROW, BY_COLUMN, BALANCED, AND_IGNORED = MIXED_KINDS = (
     "each image of a class of its own", "each row of a class of its own", "each column of a class of its own",
     "labels whose mean is the first label", "one class, and ignored pixels")
+# Of many pixels: where a look at some of them, or a count in few bits, does not see that they differ.
+LAST_ONE, HALF = "the last pixel of another class", "half of the pixels of another class"
 
 
 def _random_labels(rng: np.random.Generator, shape, low=IGNORE, high=CLASSES) -> np.ndarray:
@@ -41,6 +43,10 @@ def make_labels(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> 
     if kind in MIXED_KINDS:
         return _mixed(rng, shape, kind)
     found = np.full(shape, {IGNORED: IGNORE, ONE_VALID: IGNORE, ALL_BACKGROUND: BACKGROUND}.get(kind, one), dtype=np.int64)
+    if kind == LAST_ONE:
+        found.flat[-1] = one + 1
+    if kind == HALF:
+        found.flat[found.size // 2:] = one + 1
     if kind in (NEARLY, ONE_VALID):
         found.flat[rng.integers(found.size)] = one + 1 if one + 1 < BACKGROUND else one - 1
     return found

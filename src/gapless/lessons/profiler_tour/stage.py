@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,13 +32,19 @@ def names() -> dict:
     return {"torch": torch, "line_of": line_of}
 
 
+def _fields(spans: Sequence[Span]) -> list[tuple]:
+    return [(span.category, span.name, span.start_us, span.end_us, span.thread, span.args) for span in spans]
+
+
 def ask_trace(function, given, device):
     """What ``function`` says of a trace."""
     options = dict(given.options)
     trace = Trace(options.pop("events"))
-    before = list(trace.events)
+    before = pickle.dumps(trace.events)
     yield
     found = function(trace, **options)
     yield
-    left_alone("trace.events", list(trace.events), before)
+    left_alone("trace.events", pickle.dumps(trace.events), before)
+    if "spans" in vars(trace):
+        left_alone("trace.spans", _fields(trace.spans), _fields(Trace(trace.events).spans))
     return found

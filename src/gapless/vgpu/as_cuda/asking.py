@@ -102,7 +102,8 @@ def _is_there(find) -> property:
     return property(lambda self: by_the_program() and find(self) == DEVICE, doc="Whether it is on the card, for the program")
 
 
-_PLACED = (VirtualTensor, UninitializedTensorMixin, NestedTensor, VirtualStorage, torch.TypedStorage, VirtualGenerator, Stream, Event)
+_PLACED = (VirtualTensor, UninitializedTensorMixin, NestedTensor, VirtualStorage, torch.TypedStorage, VirtualGenerator,
+           Stream, Event)
 
 
 def install(replaced) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,8 +11,19 @@ import torch
 from ....course.evidence import Case
 from ....course.stage import Given
 from ....course.variants import DTYPES, covering, varied
-from ..cases import LABEL_KINDS, LAYOUTS, MANY, MANY_CLASSES, SHAPES, full_labels, make_labels, name_of, on_device
-from ..stage import CLASSES, IGNORE
+from ..cases import (
+    LABEL_KINDS,
+    LAYOUTS,
+    MANY,
+    MANY_CLASSES,
+    NO_BACKGROUND,
+    SHAPES,
+    full_labels,
+    make_labels,
+    name_of,
+    on_device,
+)
+from ..stage import BACKGROUND, CLASSES, IGNORE
 from ..workload import size_for
 
 SCALES = {"": 2.0, ", large logits": 30.0, ", all logits alike": 0.0}
@@ -32,7 +44,11 @@ def cross_entropy_cases(seed: int) -> list[Case]:
         case = Case(name_of(pick["shape"], pick["labels"]) + pick["scale"],
                     {"pred": pred.astype(np.float32), "target": target}, needs_grad=("pred",))
         cases.append(varied(case, pick["dtype"], pick["layout"]))
-    return cases
+    never = Case("a class that no pixel has, with logits of -inf", {
+        "pred": rng.normal(size=(2, CLASSES, 5, 6)).astype(np.float32),
+        "target": make_labels(rng, (2, 5, 6), NO_BACKGROUND)}, needs_grad=("pred",))
+    never.inputs["pred"][:, BACKGROUND] = -np.inf
+    return [*cases, never, replace(cases[0], name=f"{cases[0].name}, without gradients", needs_grad=())]
 
 
 def full_cross_entropy(device: torch.device) -> Callable[[], Given]:

@@ -24,6 +24,7 @@ def head_cases(seed: int) -> list[Case]:
         # Where padding often points to: a row that must not count twice.
         ("fewer valid rows than max_valid, the first and the last among them", 26, 6, 19, 2, 7, [0, 25]),
         ("exactly max_valid rows valid", 33, 12, 31, 7, 7, None),
+        ("most rows valid, and fewer than max_valid", 64, 4, 11, 40, 48, None),
         ("one row valid", 17, 4, 11, 1, 4, None),
         ("no row valid", 24, 8, 20, 0, 6, None),
         ("every row valid", 9, 5, 13, 9, 9, None),

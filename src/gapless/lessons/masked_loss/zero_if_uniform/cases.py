@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from ....course.evidence import Case
 from ....course.stage import Given
 from ....course.variants import CONTIGUOUS, DTYPES, covering, varied
 from ..cases import (
+    HALF,
     IGNORED,
     LABEL_KINDS,
+    LAST_ONE,
     LAYOUTS,
     MIXED_KINDS,
     NEARLY,
@@ -37,6 +40,8 @@ def uniform_cases(seed: int) -> list[Case]:
         rng, loss=list(LOSSES)[1:], shape=SHAPES[:4], layout=LAYOUTS, dtype=DTYPES))]
     # So many pixels that one of another class hardly shows in a mean or a deviation.
     picks.append({"labels": NEARLY, "shape": (2, 256, 256), "layout": CONTIGUOUS, "dtype": "float32"})
+    picks.append({"labels": LAST_ONE, "shape": (8, 160, 160), "layout": CONTIGUOUS, "dtype": "float32"})
+    picks.append({"labels": HALF, "shape": (2, 256, 256), "layout": CONTIGUOUS, "dtype": "float32"})
     cases = []
     for pick in picks:
         kind = pick.get("loss", "an ordinary loss")
@@ -44,7 +49,7 @@ def uniform_cases(seed: int) -> list[Case]:
         name = name_of(pick["shape"], pick["labels"]) + (f", {kind}" if "loss" in pick else "")
         cases.append(varied(Case(name, {"loss": loss, "target": make_labels(rng, pick["shape"], pick["labels"])},
                                  needs_grad=("loss",)), pick["dtype"], pick["layout"]))
-    return cases
+    return [*cases, replace(cases[0], name=f"{cases[0].name}, without gradients", needs_grad=())]
 
 
 def full_uniform(device: torch.device) -> Callable[[], Given]:

@@ -15,11 +15,11 @@ from ..cases import IGNORED, draw_batches, full, given
 
 def _in_parts(rng: np.random.Generator, name: str, *, parts: int, rows: int, length: int = 5, words: int = 11,
               width: int = 6, layers: int = 2, steps: int = 1, optimizer: str = "sgd", ignored: float = 0.0, frozen=(),
-              earlier_gradients: bool = False, bad: bool = False) -> Case:
+              earlier_gradients: bool = False, bad: bool = False, evaluating: bool = False) -> Case:
     sizes = words, width, layers
     return Case(name, given(rng, sizes, draw_batches(rng, steps, rows, length, words, ignored)),
                 {"parts": parts, "sizes": list(sizes), "optimizer": optimizer, "frozen": list(frozen),
-                 "earlier_gradients": earlier_gradients, "bad": bad})
+                 "earlier_gradients": earlier_gradients, "bad": bad, "evaluating": evaluating})
 
 
 def accumulate_cases(seed: int) -> list[Case]:
@@ -38,6 +38,7 @@ def accumulate_cases(seed: int) -> list[Case]:
         _in_parts(rng, "as many parts as sequences", parts=5, rows=5),
         _in_parts(rng, "more parts than sequences", parts=7, rows=3, ignored=0.3),
         _in_parts(rng, "a frozen layer", parts=2, rows=5, frozen=("layers.0",)),
+        _in_parts(rng, "a network in evaluation mode", parts=2, rows=4, evaluating=True),
         _in_parts(rng, "no parts", parts=0, rows=4, bad=True),
         _in_parts(rng, "a negative number of parts", parts=-2, rows=4, bad=True),
         _in_parts(rng, "an empty batch", parts=2, rows=0, bad=True),

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ....course.plain import Unusable
+from ..stage import hooks_on, left_on
 
 CLASSES = 128  # float32's are a whole number of the allocator's 512 bytes: no row's size is rounded up
 
@@ -132,6 +133,7 @@ def make_optimizer(options: dict, model: nn.Module) -> torch.optim.Optimizer:
 
 EXACT = ("parameters", "buffers", "gradients")  # the other parts may be off by the exercise's tolerance
 MODE = "the model's mode afterwards"
+HOOKS, RATES = "hooks left on the model", "the optimizer's learning rates afterwards"
 BEGUN, DONE = "begun", "done"
 
 
@@ -141,6 +143,8 @@ def ask_budget(function, given, device):
     _without_reserves(device)  # the network's own blocks lie in no segment that another case has left
     model, batch = make_network(options, device)
     optimizer = make_optimizer(options, model)
+    if options.get("evaluating"):
+        model.eval()
     dtype = getattr(torch, options["autocast"]) if options["autocast"] else None
     _without_reserves(device)
     yield
@@ -152,7 +156,8 @@ def ask_budget(function, given, device):
         raise Unusable(f"it returned a {type(said).__name__}, not a dict from the name of each of the six parts to its "
                        "bytes: is there a `return`?")
     modes = {module.training for module in model.modules()}
-    return {**{name: _number(name, value) for name, value in said.items()},
+    return {**{name: _number(name, value) for name, value in said.items()}, HOOKS: hooks_on(model),
+            RATES: [group["lr"] for group in optimizer.param_groups], **left_on(list(model.parameters())),
             MODE: "training" if modes == {True} else "evaluation" if modes == {False} else "mixed"}
 
 

@@ -26,7 +26,8 @@ def fitting_cases(seed: int) -> list[Case]:
         case("a step that keeps its result until the next call", "keeps the last", between(25, 45), 1024),
         case("an error that is not of memory", "broken", 30, 512),
         *[case(f"a step that raises {error}, which is not of the device's memory", f"broken, {error}", 30, 512)
-          for error in ("ValueError", "MemoryError")],
+          for error in ("ValueError", "MemoryError", str(rng.choice(("TypeError", "KeyError", "AssertionError"))))],
+        case("a step that keeps something from its second call on", "settles", between(25, 45), 1024),
         case("a step that returns its loss", "returns its loss", between(25, 45), 1024),
         case("a single layer, into which more than a thousand rows fit", "a layer", between(170, 210), 4096, row_mib=5),
         case("inference", "inference", between(8, 14), 4096),

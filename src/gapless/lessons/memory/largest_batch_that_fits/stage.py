@@ -20,7 +20,8 @@ RETURNS = "returns its loss"
 FEW, AS_WANTED = "few", "whole numbers from 1 to the most"
 NOT_OF_MEMORY = "CUDA error: an illegal memory access was encountered"
 # Kind of step → what it raises. None of these is torch.OutOfMemoryError.
-BROKEN = {"broken": RuntimeError, "broken, ValueError": ValueError, "broken, MemoryError": MemoryError}
+BROKEN = {"broken": RuntimeError, **{f"broken, {kind.__name__}": kind
+                                     for kind in (ValueError, MemoryError, TypeError, KeyError, AssertionError)}}
 COLUMNS, WIDTH, LAYERS = 64, 1024, 3
 MIB = 2**20
 _WORKSPACE_ROWS = 32  # of so many batches in a row, the last third wants a workspace
@@ -31,7 +32,8 @@ class Steps:
 
     ``kind``: "training" (with momentum, whose state is made in the first step); "inference"; "a layer" of it, which takes
     the simulator little time, so that a search of a thousand calls ends soon; "keeps the last", until the next call;
-    "returns its loss"; "leaks"; "workspace", which not all batches want; those of ``BROKEN``."""
+    "returns its loss"; "leaks"; "settles", which keeps something from its second call on; "workspace", which not all
+    batches want; those of ``BROKEN``."""
 
     def __init__(self, options: dict, device: torch.device):
         self.kind, self.most, self.device = options["kind"], options["most"], device
@@ -82,7 +84,7 @@ class Steps:
         self.optimizer.step()
         if self.kind == "keeps the last":
             self.last = output
-        if self.kind == "leaks":
+        if self.kind == "leaks" or (self.kind == "settles" and len(self.batches) == 2):
             self.history.append(output[:1, :1].clone())  # a block of 512 bytes, which fits into what is in reserve
         return loss.detach() if self.kind == RETURNS else None
 
@@ -109,7 +111,7 @@ def ask_largest_batch(function, given, device):
         warnings.simplefilter("always")
         try:
             batch, raised = function(steps.step, steps.most), None
-        except (RuntimeError, ValueError, MemoryError) as error:
+        except Exception as error:
             says = isinstance(error, ValueError) and steps.kind in ("leaks", RETURNS)
             if isinstance(error, torch.OutOfMemoryError) or (NOT_OF_MEMORY not in str(error) and not says):
                 raise

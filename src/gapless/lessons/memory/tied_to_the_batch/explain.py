@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from .stage import DRAWN, HOOKS, MODE, NAMES
+from ..stage import GRADIENTS, TRAINED
+from .stage import DRAWN, HOOKS, MODE, NAMES, WEIGHTS
 
 _LEFT = {
     MODE: "but the network's mode has changed. Work on a `copy.deepcopy`.",
     HOOKS: "but hooks are left on the network. Call each handle's `remove()`, or work on a `copy.deepcopy`.",
     DRAWN: "but your test drew or seeded random numbers, so the next training draws others. `with "
            "torch.random.fork_rng():` restores their state.",
+    GRADIENTS: "but gradients are left on its parameters. Work under `torch.no_grad()`, or on a `copy.deepcopy`.",
+    TRAINED: "but `requires_grad` of its parameters has changed. Work on a `copy.deepcopy`.",
+    WEIGHTS: "but the network's weights have changed. Work on a `copy.deepcopy`.",
 }
 
 

@@ -5,15 +5,19 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import nn
 
 from ....course.plain import Unusable
+from ..stage import hooks_on, left_on, sampled
 
 NAMES, STATISTICS, MODE = "names", "statistics afterwards", "in training mode afterwards"
 DRAWN, HOOKS = "random numbers drawn or seeded again", "hooks left on the network"
+WEIGHTS = "weights afterwards"
 
 
 class Centred(nn.Module):
@@ -105,14 +109,20 @@ def ask_tied_to_the_batch(function, given, device):
     model = make_network(options, device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options["seed"])
-        state = torch.get_rng_state()
+        state, of_others = torch.get_rng_state(), _of_others()
         yield
         names = function(model, given.inputs["rows"])
         yield
-        drawn = not torch.equal(torch.get_rng_state(), state)
+        drawn = not torch.equal(torch.get_rng_state(), state) or _of_others() != of_others
     if not isinstance(names, (list, tuple, set)) or not all(isinstance(name, str) for name in names):
         raise Unusable(f"it returned a {type(names).__name__}, not a list of names as in `named_modules`.")
     return {NAMES: sorted(names), DRAWN: drawn,
-            HOOKS: sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()),
+            HOOKS: hooks_on(model), **left_on(list(model.parameters())),
+            WEIGHTS: [sampled(parameter) for parameter in model.parameters()],
             MODE: {name or "the network": module.training for name, module in model.named_modules()},
             STATISTICS: [buffer.flatten() for buffer in model.buffers()]}
+
+
+def _of_others() -> tuple:
+    """The state of Python's and NumPy's random numbers."""
+    return random.getstate(), np.random.get_state()[1].tobytes()

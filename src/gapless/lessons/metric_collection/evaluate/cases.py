@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.evidence import Case
-from ..cases import Batches, draw, evaluation, varied_in_all
+from ..cases import Batches, draw, evaluation, logits_and_labels, varied_in_all
 from ..stage import IGNORE
 
 
@@ -34,5 +34,6 @@ def evaluation_cases(seed: int) -> list[Case]:
         evaluation("a class is predicted for ignored images only", [(logits, only), plain[1]]),
         evaluation("one batch ignored", [plain[0], (plain[1][0], np.full_like(plain[1][1], IGNORE)), plain[2]]),
         *(ignoring(f"{name}, a quarter ignored", *given) for name, given in drawn.items()),
+        ignoring("twelve batches, a quarter ignored", [logits_and_labels(rng, (5,)) for _ in range(12)]),
         *varied_in_all(rng, lambda name, batches: ignoring(f"{name}, a quarter ignored", batches)),
     ]

@@ -60,7 +60,9 @@ def ask_step_time(function, given, device):
     for name, place in (("device", device.type), ('"cpu"', "cpu")):
         moved = saved.clone().to(place)
         found[f"state is there after .to({name})"] = all(where.type == place for where in _places(moved))
-    found["value of calling it"] = function(device)(times[-1])
+    called = function(device)
+    found["values of calling it twice"] = [called(times[-1]), called(times[0])]
+    found["mean after calling it twice"] = called.compute()
     metric.reset()
     update(metric)
     found["mean after a reset"] = metric.compute()

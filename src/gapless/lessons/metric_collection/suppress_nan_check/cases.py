@@ -21,15 +21,19 @@ def aggregator_cases(seed: int) -> list[Case]:
         inputs = {"values": np.asarray(given).astype(kind)}
         if weights is not None:
             inputs["weights"] = np.asarray(weights).astype(weight_kind or kind)
-        if options.pop("as_numbers", False):
-            options["rows"] = [[float(each) for each in row] for row in np.stack(list(inputs.values()), axis=1)]
-        return Case(name, inputs, {"metrics": [metrics] if isinstance(metrics, str) else list(metrics), **options})
+        numbers = options.pop("as_numbers", False)
+        if numbers:  # of which each is a copy to the device
+            options["rows"] = np.stack(list(inputs.values()), axis=1).tolist()
+        return Case(name, inputs, {"metrics": [metrics] if isinstance(metrics, str) else list(metrics), **options},
+                    most_waits=np.inf if numbers else None)
 
     whole, counts = rng.integers(-9, 10, size=(3, 4)), rng.integers(1, 9, size=(3, 4))
     one_nan = values[:, 0].copy()
     one_nan[1] = np.nan
     infinite = values.copy()
     infinite[1, 2], huge = np.inf, 1e60 * values.astype(np.float64)
+    below = values.copy()
+    below[2, 1] = -np.inf
     matrices = Case("", {"values": rng.uniform(-3, 3, size=(2, 3, 5)).astype(np.float32)}, {"metrics": list(AGGREGATORS)})
     return [
         case("MeanMetric of scalars", "MeanMetric", values[:, 0]),
@@ -59,6 +63,16 @@ def aggregator_cases(seed: int) -> list[Case]:
             ("of float64", values, np.float64, {}),
             ("in float64, of numbers too large for float32", huge, np.float64, {"dtype": "float64"}),
             ("one value is inf", infinite, np.float32, {}),
+            ("one value is -inf", below, np.float32, {}),
+            ("of bytes", counts, np.uint8, {}),
+            ("of 32-bit whole numbers", whole, np.int32, {}),
+            ("in float64, of whole numbers too long for float32", 2**40 + 1 + whole, np.int64, {"dtype": "float64"}),
+            ("of whole Python numbers", whole[:, 0], np.int64, {"as_numbers": True}),
+            ("in float64, of Python numbers too large for float32", huge[:, 0], np.float64,
+             {"dtype": "float64", "as_numbers": True}),
+            *((f'made with nan_strategy="error", of vectors in {np.dtype(kind).name}', np.where(
+                whole == whole[0, 0], np.nan, values), kind, {"strategy": "error", "nan": True})
+              for kind in (np.float16, np.float32)),
             ('made with nan_strategy="ignore"', values, np.float32, {"strategy": "ignore"}),
             ("one value is NaN", np.where(whole == whole[0, 0], np.nan, values), np.float32, {"nan": True}),
             ('made with "ignore" as its first argument', values, np.float32, {"first argument": "ignore"}),

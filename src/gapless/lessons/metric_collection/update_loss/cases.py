@@ -18,7 +18,8 @@ def loss_cases(seed: int) -> list[Case]:
         if images is None:
             images = np.full(count, 2 ** rng.integers(2, 8))
             images[-1] = rng.integers(1, 4)
-        return Case(name, {"losses": losses}, {"batches": [int(each) for each in images], **options})
+        return Case(name, {"losses": losses}, {"batches": [int(each) for each in images], **options},
+                    most_waits=np.inf if np.isnan(losses).any() else 2 * count)  # a NaN is warned of, and counted
 
     nan, inf = np.nan, np.inf
     return [
@@ -30,6 +31,7 @@ def loss_cases(seed: int) -> list[Case]:
         case("thirty batches of any size", 30, images=rng.integers(1, 200, size=30)),
         case("batches of up to 2000 images", 4, images=[*rng.integers(200, 2001, size=2), 1024, 2000]),
         case("an empty batch, whose mean loss is NaN", 4, at={1: nan}, images=[8, 0, 8, 3]),
+        case("an empty batch alone", 1, images=[0]),
         case("a batch without images, and a loss", 3, images=[6, 0, 2]),
         case("a loss of 0, and one below 0", 4, at={0: 0.0, 1: -2.5}),
         case("one loss is inf", 3, at={1: inf}),

@@ -27,7 +27,7 @@ def ask_update_loss(function, given, device):
         return metric.set_dtype(getattr(torch, given.options["dtype"])) if "dtype" in given.options else metric
 
     metric, losses, batches = mean_metric(), given.inputs["losses"].unbind(), given.options["batches"]
-    strategy, writes = metric.nan_strategy, given.inputs["losses"]._version
+    strategy, before, writes = metric.nan_strategy, _settings(metric), given.inputs["losses"]._version
 
     def update(*metrics, count: int = len(batches)) -> None:
         for i, (loss, batch) in enumerate(zip(losses[:count], batches[:count])):
@@ -45,6 +45,12 @@ def ask_update_loss(function, given, device):
     if metric.nan_strategy != strategy:
         raise Unusable("it has changed `metric.nan_strategy`. The caller chose what becomes of a NaN, and others update "
                        "this metric too: leave its settings as they are.")
+    if changed := sorted(name for name, value in _settings(metric).items() if before.get(name) != value):
+        raise Unusable(f"it has changed `metric.{changed[0]}`, a setting of the metric, which others update too: leave its "
+                       "settings as they are.")
+    if metric._update_count > len(batches):
+        raise Unusable(f"it called `metric.update` {metric._update_count} times for {len(batches)} batches: one call is "
+                       "enough for each.")
     update(metric, count=1)
     found["mean after another update"] = metric.compute()
     one = torch.ones((), dtype=metric.dtype, device=device)
@@ -60,3 +66,12 @@ def ask_update_loss(function, given, device):
         raise Unusable("two updates were given the same tensor as weight, which was kept from one call to the next. Make a "
                        "new one in each call.")
     return {**found, "means of two metrics, updated in turn after a reset": [metric.compute(), other.compute()]}
+
+
+_OF_UPDATES = {"_update_count", "_update_called", "_computed", "_forward_cache", "_cache", "_is_synced"}
+
+
+def _settings(metric) -> dict:
+    """Attribute → its value, without the state and what TorchMetrics notes of updates."""
+    return {name: {each: id(value) for each, value in found.items()} if isinstance(found, dict) else found
+            for name, found in vars(metric).items() if name not in metric._defaults and name not in _OF_UPDATES}

@@ -47,7 +47,8 @@ def batch_cases(seed: int) -> list[Case]:
         cases.append(_batch_case(rng, f"{name} ({vgpu.CARDS[card].name})", table))
     tables = _drawn_tables(rng)
     cases += [_batch_case(rng, name, table) for name, table in tables.items()]
-    return [*cases, *(_failing(_batch_case(rng, STEADY, tables[STEADY]), kind) for kind in ("RuntimeError", "ValueError"))]
+    return [*cases, *(_failing(_batch_case(rng, STEADY, tables[STEADY]), kind) for kind in (
+        "RuntimeError", "ValueError", "MemoryError", pick("KeyError", "TypeError", "AssertionError")))]
 
 
 def _failing(case: Case, kind: str) -> Case:

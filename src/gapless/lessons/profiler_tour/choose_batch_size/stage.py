@@ -10,7 +10,7 @@ import torch
 from ....course.plain import Unusable, left_alone
 from ..stage import Measured
 
-ERRORS = {kind.__name__: kind for kind in (RuntimeError, ValueError)}
+ERRORS = {kind.__name__: kind for kind in (RuntimeError, ValueError, MemoryError, KeyError, TypeError, AssertionError)}
 
 
 def ask_batch(function, given, device):

@@ -9,7 +9,8 @@ from ....course.evidence import Case
 
 def prediction_cases(seed: int) -> list[Case]:
     """Programs in words that any card can fill: rows of (operator, how long, how often). A length in ms; or, as a
-    "share", in parts of the time that the host needs for the step; None for a kernel that does hardly anything."""
+    "share", in parts of the time that the host needs for the step, or in "launches"; None for a kernel that does hardly
+    anything."""
     rng = np.random.default_rng(seed)
 
     def case(name: str, *rows) -> Case:
@@ -28,6 +29,9 @@ def prediction_cases(seed: int) -> list[Case]:
         case("copies, which compute nothing", ("copy", ms(1, 3), count(3, 7)), ("add", ms(1, 1.5), 2)),
         case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),
         case("thin products, a third as long to move as to compute", ("thin", ms(1, 2), count(2, 5))),
+        # By FLOPs and bytes alone it would be the product that computes for long; by time it is not.
+        case("products of few FLOPs a byte", ("flat", ms(1, 2), count(2, 5))),
+        case("kernels that take longer than the shortest, and less than a launch", ("add", "0.6 launches", count(150, 250))),
         case("many short kernels", ("add", None, count(150, 400))),
         case("short kernels of three kinds", ("add", None, count(90, 120)), ("copy", None, count(90, 120)),
              ("add", None, count(90, 120))),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ....course.plain import left_alone
 from ..stage import ANSWER, card_for, kernels_s
 
 FLOAT_BYTES = 4
@@ -94,6 +95,11 @@ def thin_product_of(ms: float, times: int, rates: Rates) -> Operator:
     return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / (2 * inner)) ** 0.5 / 128) * 128, times, inner)
 
 
+def flat_product_of(ms: float, times: int, rates: Rates) -> Operator:
+    """A matrix product that takes about ``ms`` to write its result, and less to compute: with some FLOPs a byte."""
+    return Operator("matmul", round((ms * 1e-3 * rates.bytes_per_s / FLOAT_BYTES) ** 0.5 / 128) * 128, times, 24)
+
+
 def sum_of(ms: float, times: int, rates: Rates) -> Operator:
     """A sum of two vectors that takes about ``ms`` on the card."""
     return Operator("add", round(ms * 1e-3 * rates.bytes_per_s / (3 * FLOAT_BYTES)), times)
@@ -107,13 +113,16 @@ def copy_of(ms: float, times: int, rates: Rates) -> Operator:
 def program_of(rows: list, rates: Rates) -> list[Operator]:
     """A program in the words of a case (``cases.prediction_cases``), sized for the card."""
     host_ms = rates.launch_ms * sum(times for *_, times in rows)
-    make = {"matmul": product_of, "thin": thin_product_of, "add": sum_of, "copy": copy_of}
+    make = {"matmul": product_of, "thin": thin_product_of, "flat": flat_product_of, "add": sum_of, "copy": copy_of}
     program = []
     for name, length, times in rows:
         if length is None:
             program.append(Operator(name, SMALL, times))
         else:
-            ms = float(length.split()[0]) * host_ms if isinstance(length, str) else length
+            ms = length
+            if isinstance(length, str):
+                number, unit = length.split()
+                ms = float(number) * {"share": host_ms, "launches": rates.launch_ms}[unit]
             program.append(make[name](ms, times, rates))
     return program
 
@@ -122,7 +131,10 @@ def ask_predict(function, given, device):
     """What ``function`` predicts for the case's program on the device's card."""
     rates = rates_of(device)
     program = numbers(program_of(given.options["rows"], rates))
+    own = {name: list(values) for name, values in program.items()}
     yield
-    found = function(**program, card=rates)
+    found = function(**own, card=rates)
     yield
+    for name, values in own.items():
+        left_alone(name, values, program[name])
     return {ANSWER: found, "device": str(device)}

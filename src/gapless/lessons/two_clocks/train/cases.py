@@ -23,7 +23,7 @@ def _training(rng: np.random.Generator, name: str, steps: int, every: int, limit
     shapes = [tuple(parameter.shape) for parameter in make_network(1, width).parameters()]
     return Case(name, {"weights": [(rng.uniform(-1, 1, shape) / width**0.5).astype(np.float32) for shape in shapes],
                        "x": list(rng.normal(size=(steps, rows, width)).astype(np.float32)), "y": list(y.astype(np.float32))},
-                {"every": every, "limit": limit})
+                {"every": every, "limit": limit}, most_waits=-(-steps // every) + 1)
 
 
 def training_cases(seed: int) -> list[Case]:
@@ -38,10 +38,17 @@ def training_cases(seed: int) -> list[Case]:
         _training(rng, "every loss above the limit", 11, 3, 0.0),
         _training(rng, "large numbers", 17, 4, 2.0**20, scale=10.0),
         _training(rng, "one row a batch, and every is one", 5, 1, LIMIT, rows=1),
+        _training(rng, "a limit of two digits", 7, 4, 0.25),
+        _with(_training(rng, "an optimizer with momentum", 6, 3, LIMIT), momentum=0.9),
         _at_the_limit(rng),
         _becomes_nan(rng),
         _laid_out(rng),
     ]
+
+
+def _with(case: Case, **options) -> Case:
+    case.options.update(options)
+    return case
 
 
 def _at_the_limit(rng: np.random.Generator) -> Case:

@@ -18,7 +18,7 @@ def ask_train(function, given, device):
         model = make_network(1, weights[0].shape[1])
     for layer, name, weight in zip((model[0], model[0], model[2], model[2]), ("weight", "bias") * 2, weights):
         setattr(layer, name, nn.Parameter(weight))
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.SGD(model.parameters(), LEARNING_RATE, given.options.get("momentum", 0.0))
     batches = list(zip(given.inputs["x"], given.inputs["y"]))
 
     def log(text: str) -> None:
@@ -29,4 +29,4 @@ def ask_train(function, given, device):
     yield
     function(model, optimizer, batches, given.options["limit"], given.options["every"], log)
     yield
-    return {"weights": [parameter.detach() for parameter in model.parameters()]}
+    return {"weights": [parameter.detach() for parameter in model.parameters()], "training mode": model.training}

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..common import drawn_settings
 from .config import END, PADDING
 
 COUNT, LENGTH = 72, 33  # of the story
@@ -30,7 +31,8 @@ def inputs(rng: np.random.Generator, size: dict) -> dict[str, np.ndarray]:
 def _settings(rng: np.random.Generator, **others) -> dict:
     return {"seed": int(rng.integers(1000)), "letters": int(rng.integers(9, 14)), "width": 4 * int(rng.integers(2, 5)),
             "heads": int(rng.choice([1, 2])), "layers": int(rng.integers(1, 3)), "batch_size": int(rng.integers(3, 5)),
-            "epochs": 1, "learning_rate": round(float(rng.uniform(0.02, 0.08)), 3), **others}
+            "epochs": 1, "learning_rate": round(float(rng.uniform(0.02, 0.08)), 3),
+            **drawn_settings(rng, pictures=False), **others}
 
 
 def _case(name: str, settings: dict, count: int, length: int = 12, **size) -> tuple[str, dict, dict]:

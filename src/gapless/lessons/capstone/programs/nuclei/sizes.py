@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..common import drawn_settings
+
 COUNT, SIDE, MOST = 32, 96, 4  # of the story
 SETTINGS = {"seed": 0, "epochs": 2, "batch_size": 4, "width": 16, "classes": 4,
             "validation_share": 0.5}
@@ -35,7 +37,7 @@ def inputs(rng: np.random.Generator, size: dict) -> dict[str, np.ndarray]:
 def _settings(rng: np.random.Generator, **others) -> dict:
     return {"seed": int(rng.integers(1000)), "classes": int(rng.integers(3, 5)), "width": int(rng.integers(2, 5)),
             "batch_size": int(rng.integers(3, 5)), "epochs": 1,
-            "learning_rate": round(float(rng.uniform(0.01, 0.04)), 3), **others}
+            "learning_rate": round(float(rng.uniform(0.01, 0.04)), 3), **drawn_settings(rng, pictures=True), **others}
 
 
 def _case(name: str, settings: dict, count: int, side: int = 32, **size) -> tuple[str, dict, dict]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..common import drawn_settings
 from .config import VOID
 
 COUNT, SIDE = 72, 96  # of the story
@@ -24,7 +25,8 @@ def inputs(rng: np.random.Generator, size: dict) -> dict[str, np.ndarray]:
 def _settings(rng: np.random.Generator, **others) -> dict:
     return {"seed": int(rng.integers(1000)), "classes": int(rng.integers(3, 6)), "width": int(rng.integers(2, 5)),
             "batch_size": int(rng.integers(3, 5)), "epochs": 1,
-            "learning_rate": round(float(rng.uniform(0.02, 0.08)), 3), **others}
+            "learning_rate": round(float(rng.uniform(0.02, 0.08)), 3),
+            "dice_weight": round(float(rng.uniform(0.2, 0.8)), 2), **drawn_settings(rng, pictures=True), **others}
 
 
 def _case(name: str, settings: dict, count: int, side: int = 16, **size) -> tuple[str, dict, dict]:
