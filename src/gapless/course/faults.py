@@ -27,8 +27,8 @@ ERROR_ADVICE = {
                      "this course `synchronize(device)` waits for it",
     "Tensor list must have at least one": _EMPTY_LIST,
     "non-empty TensorList": _EMPTY_LIST,
-    "out of bounds": "A label is outside 0 … classes − 1, perhaps one to ignore: leave it out first, or name it "
-                     "(`ignore_index`)",
+    "out of bounds": "An index is outside its tensor. Is it a label outside 0 … classes − 1, perhaps one to ignore? Leave "
+                     "it out first, or name it (`ignore_index`)",
     "must match the size of tensor": "PyTorch matches shapes from the last dimension on, and stretches a dimension of "
                                      "1. Print both: are dimensions swapped (`transpose`), or does the shorter one need "
                                      "dimensions of 1 at its end (`view(-1, 1, 1)`)?",

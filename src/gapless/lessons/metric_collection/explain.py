@@ -21,6 +21,11 @@ def averages(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not all(isinstance(found.get(name), float) for name in wanted):
         return None
     wrong = [name for name in wanted if not same_answer(found[name], wanted[name])]
+    for name in wrong:
+        other = next((each for each in wrong if each != name and same_answer(found[each], wanted[name])
+                      and same_answer(found[name], wanted[each])), None)
+        if other is not None:
+            return f"'{name}' and '{other}' are exchanged: each has the value of the other."
     causes = _causes(case, {name: found[name] for name in wrong}, wanted)
     if causes:
         return " ".join(f"{_listed(names)}: {why}" for why, names in causes.items())

@@ -150,7 +150,7 @@ def alike_names(rng, events):
 
 
 def other_launch_calls(rng, events):
-    names = {"cudaLaunchKernelExC": "cuda_runtime", "cuLaunchKernel": "cuda_driver"}
+    names = {"cudaLaunchKernelExC": "cuda_runtime", "cuLaunchKernel": "cuda_driver", "cudaGraphLaunch": "cuda_runtime"}
     kernels = {e["name"]: e["args"]["correlation"] for e in events if e.get("cat") == "kernel"}
     driver, changed = set(kernels.values()), []  # of each kernel's launches one
     for event in events:
@@ -334,8 +334,8 @@ TRAPS = (
     Trap("kernels whose names are alike", alike_names,
          "Other kernels have a name that contains this one or starts with it: compare whole names, with `==`."),
     Trap("launches by other names", other_launch_calls,
-         "A launch may have another name than `cudaLaunchKernel`: `cudaLaunchKernelExC` and `cuLaunchKernel` are "
-         "launches too. Look for `Launch` in the name, or for the correlation of a kernel."),
+         "A launch may have another name than `cudaLaunchKernel`: `cudaLaunchKernelExC`, `cuLaunchKernel` and "
+         "`cudaGraphLaunch` are launches too. Look for `Launch` in the name, or for the correlation of a kernel."),
     Trap("kernels of no length", no_length,
          "Some kernels take 0 µs here, and share their launch with another. They take no time, and count in no mean that "
          "is weighted by time."),

@@ -42,5 +42,8 @@ def budget_cases(seed: int) -> list[Case]:
         case("a table of very many columns, AdamW", "table", "adamw", width=between(2, 3, 128), depth=2,
              columns=between(14, 18, 1024), batch=between(7, 9, 256)),
         case("a table with dropout, plain SGD", "table", "sgd", dropout=0.2, width=1536, batch=between(60, 80, 16)),
+        case("a table with dropout, in evaluation mode, plain SGD", "table", "sgd", dropout=0.2, width=1536,
+             batch=between(60, 80, 16), evaluating=True),
+        case("images in bfloat16, the norms in float32, plain SGD", "images", "sgd", half="all but the norms"),
         case("a table with a single row, SGD with momentum", "table", "sgd", settings={"momentum": 0.9}, batch=1),
     ]

@@ -9,7 +9,8 @@ import torch
 from ....course.checks.peak_bytes import size_in_words
 from ....course.evidence import Case
 from ....course.exercise import Notes
-from .stage import MODE, make_network
+from ..stage import GRADIENTS, TRAINED
+from .stage import HOOKS, MODE, RATES, make_network
 
 FOUND_BY, PREDICTING, _LEAVING = "found out by", "predicting", "leaving memory behind"
 _MOST_TAKEN = 0.4  # of the peak that it says
@@ -23,6 +24,8 @@ _WHAT = {
                    "have saved.",
     "peak": "the most at any moment of the step: what is always there, plus the fullest moment.",
 }
+_LEFT = {HOOKS: "hooks are left on the model", GRADIENTS: "gradients are left on its parameters",
+         TRAINED: "`requires_grad` of its parameters has changed", RATES: "the optimizer's learning rate has changed"}
 _NEAR = 0.02
 MIB = 2**20
 
@@ -63,6 +66,9 @@ def budget(case: Case, found, wanted) -> str | None:
     if found.get(MODE, wanted.get(MODE)) != wanted.get(MODE):
         return ("The numbers are right, but the model's mode has changed. The next training would run without dropout, "
                 "and with a norm's old statistics. Leave the mode alone, or restore it.")
+    for name, what in _LEFT.items():
+        if found.get(name, wanted.get(name)) != wanted.get(name):
+            return f"The numbers are right, but {what}. Leave the model and the optimizer as they were."
     if found.get(FOUND_BY, PREDICTING) != PREDICTING:
         return ("It is right, but it must use only a part of the memory that it predicts, and leave nothing behind.")
     return None

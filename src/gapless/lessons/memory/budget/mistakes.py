@@ -156,5 +156,6 @@ BUDGETS = (
         "The numbers are right, but you ran the whole step. On a card where it does not fit, that ends in an error. "
         "Predict it from a few rows.")),
     Mistake(_leaving_gradients, (
-        "It leaves something on the device. If your prediction makes gradients, it has to remove them again.")),
+        "It leaves something on the device. What a prediction makes has to go again: gradients, a "
+        "copy of the model, saved tensors.")),
 )

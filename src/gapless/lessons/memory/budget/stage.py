@@ -75,8 +75,9 @@ class Block(nn.Module):
 class Text(nn.Module):
     """Tokens → the loss of the next ones. The last layer's weights are the embedding's (Press and Wolf 2017)."""
 
-    def __init__(self, width: int, depth: int, vocabulary: int):
+    def __init__(self, width: int, depth: int, vocabulary: int, length: int):
         super().__init__()
+        self.register_buffer("places", torch.arange(length), persistent=False)  # in no state_dict, and on the device
         self.embedding = nn.Embedding(vocabulary, width)
         self.blocks = nn.Sequential(*[Block(width, width // 64) for _ in range(depth)])
         self.norm = nn.LayerNorm(width)
@@ -100,11 +101,15 @@ def make_network(options: dict, device: torch.device) -> tuple[nn.Module, tuple[
             model = Table(width, depth, columns, options.get("dropout", 0.0))
             batch = torch.zeros(rows, columns), torch.zeros(rows, dtype=torch.int64)
         else:
-            model = Text(width, depth, options["vocabulary"])
+            model = Text(width, depth, options["vocabulary"], options["side"])
             batch = torch.zeros(2, rows, options["side"], dtype=torch.int64).unbind()
             batch = batch[0].clone(), batch[1].clone()
     if options.get("half"):
         model = model.to(torch.bfloat16)
+        if options["half"] == "all but the norms":
+            for module in model.modules():
+                if isinstance(module, nn.BatchNorm2d):
+                    module.float()
         batch = tuple(each.to(torch.bfloat16) if each.is_floating_point() else each for each in batch)
     _freeze(model, options.get("trained", "all"))
     return model, batch

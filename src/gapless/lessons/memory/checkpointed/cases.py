@@ -21,11 +21,11 @@ def _options(width: int, seed: int, *, passes: int = 1, by_grad: bool = False, f
 
 
 def _case(rng: np.random.Generator, name: str, *, width: int = 4, rows: int = 3, sides: tuple[int, int] = (8, 8),
-          steps: int = 2, passes: int = 1, **options) -> Case:
+          steps: int = 2, passes: int = 1, kind: type = np.float32, **options) -> Case:
     count = steps * passes
-    images = rng.normal(size=(count, rows, 3, *sides)).astype(np.float32)
+    images = rng.normal(size=(count, rows, 3, *sides)).astype(kind)
     labels = rng.integers(0, CLASSES, size=(count, rows, *sides))
-    weights = drawn_weights(lambda: BlockNetwork(width), rng)
+    weights = [each.astype(kind) for each in drawn_weights(lambda: BlockNetwork(width), rng)]
     return Case(name, {"weights": weights, "images": list(images), "labels": list(labels)},
                 _options(width, int(rng.integers(1000)), passes=passes, **options))
 
@@ -44,6 +44,8 @@ def checkpoint_cases(seed: int) -> list[Case]:
         _case(rng, "two forward passes, gradients by torch.autograd.grad", passes=2, dropout=0.3, by_grad=True,
               steps=1),
         _case(rng, "the first two norms are in evaluation mode", in_evaluation=("blocks.0.norm", "blocks.1.norm")),
+        _case(rng, "a dropout alone is in evaluation mode", dropout=0.4, in_evaluation=("blocks.1.drop",)),
+        _case(rng, "in float64", kind=np.float64, dropout=0.0),
         _case(rng, "the network is in evaluation mode, and trained", in_evaluation=("",)),
         _case(rng, "one image, of another width", width=int(rng.integers(5, 8)), rows=1, sides=(12, 8), steps=3),
     ]

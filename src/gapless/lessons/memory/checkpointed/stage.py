@@ -25,11 +25,13 @@ def ask_checkpointed(function, given, device):
     have become, what the network computes in evaluation, and the gradients of images that require one."""
     options = given.options
     model = with_weights(lambda: BlockNetwork(options["width"], **options["network"]), given.inputs["weights"], device)
+    model.to(given.inputs["weights"][0].dtype)  # the norms' statistics
     for name in options["frozen"]:
         model.get_submodule(name).requires_grad_(False)
     for name in options["in_evaluation"]:
         model.get_submodule(name).eval()
     before = [sampled(parameter).clone() for parameter in model.parameters()]
+    statistics = dict(model.named_buffers())  # who holds them sees them change
     images = [each.detach().requires_grad_() if options["images_learn"] else each for each in given.inputs["images"]]
     batches = list(zip(images, given.inputs["labels"]))
     passes, losses = options["passes"], []
@@ -42,9 +44,12 @@ def ask_checkpointed(function, given, device):
         for start in range(0, len(batches), passes):
             losses.append(_step(model, forward, batches[start:start + passes], options["by_grad"]))
     yield
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+        torch.manual_seed(options["seed"])
+        forward(given.inputs["images"][0])  # in training mode: the norms' statistics change
     found = {LOSSES: losses, CHANGES: [sampled(parameter) - old for parameter, old in zip(model.parameters(), before)],
              OF_IMAGES: [None if each.grad is None else sampled(each.grad) for each in images],
-             STATISTICS: {name: buffer.flatten() for name, buffer in model.named_buffers()}}
+             STATISTICS: {name: buffer.flatten() for name, buffer in statistics.items()}}
     model.eval()
     with torch.no_grad():
         return found | {EVALUATED: sampled(forward(given.inputs["images"][0]))}

@@ -10,6 +10,7 @@ import io
 import logging
 import math
 import warnings
+from itertools import groupby
 
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from torch import nn
 FOUND, SAID, CALLS, ASKED = "batch found", "a line where none fits", "calls of step", "batches that were tried"
 LEAK_TOLD = "raised ValueError"
 RETURNS = "returns its loss"
+TWICE = "two calls in a row of each batch that fits"
 FEW, AS_WANTED = "few", "whole numbers from 1 to the most"
 NOT_OF_MEMORY = "CUDA error: an illegal memory access was encountered"
 # Kind of step → what it raises. None of these is torch.OutOfMemoryError.
@@ -120,11 +122,13 @@ def ask_largest_batch(function, given, device):
     print(said.getvalue(), end="")
     yield
     tried = list(steps.batches)
+    in_a_row = [len(list(calls)) for each, calls in groupby(tried) if type(batch) is int and 1 <= each <= batch]
     odd = [each for each in tried if not 1 <= each <= steps.most]
     enough = 2 * (2 * math.ceil(math.log2(steps.most + 1)) + 4)
     number = batch if type(batch) is int else f"a {type(batch).__name__}, not a whole number"
     answer = {FOUND: raised or number,
               ASKED: f"{odd[0]}, where the most is {steps.most}" if odd else AS_WANTED,
+              TWICE: all(calls > 1 for calls in in_a_row),
               CALLS: FEW if len(tried) <= enough else f"{len(tried)}, where at most {enough} are needed",
               SAID: bool(said.getvalue().strip() or warned) if batch == 0 else None}
     steps.let_go()

@@ -12,6 +12,8 @@ from ....course.plain import Unusable
 from ..stage import CHANGES, LOSSES, REFUSED, make_optimizer, network_of, sampled
 
 OTHERS = "optimizers of another network in the list"
+MISSING = "trained parameters without an optimizer in the list"
+STEPPED = "parameters of which the optimizers in the list have a state"
 FAULT = "an error in the backward pass"
 
 
@@ -27,11 +29,13 @@ def ask_optimizer_in_backward(function, given, device):
     before = [sampled(parameter).clone() for parameter in model.parameters()]
     batches = list(zip(given.inputs["tokens"], given.inputs["labels"]))
     limit = {} if options["max_norm"] is None else {"max_norm": options["max_norm"]}
-    refused, losses, optimizers = None, [], []
+    refused, losses, optimizers, missing, stepped = None, [], [], [], []
     yield
     try:
         train, optimizers = _checked(function(
             model, lambda parameters: make_optimizer(options["optimizer"], parameters), **limit))
+        listed = {each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]}
+        missing = [name for name, each in model.named_parameters() if each.requires_grad and each not in listed]
         for number, (tokens, labels) in enumerate(batches):
             if number == options["lowered"]:
                 for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
@@ -52,13 +56,15 @@ def ask_optimizer_in_backward(function, given, device):
         own = set(model.parameters())
         others = any(parameter not in own for optimizer in optimizers for group in optimizer.param_groups
                      for parameter in group["params"])
+        stateful = {each for optimizer in optimizers for each, state in optimizer.state.items() if state}
+        stepped = [name for name, each in model.named_parameters() if each in stateful]
         # Hooks, optimizers and parameters refer to each other in a circle, part of which is C++: no collector sees it.
         for optimizer in optimizers:
             optimizer.state.clear()
         for parameter in model.parameters():
             (parameter._post_accumulate_grad_hooks or {}).clear()
     yield
-    return {REFUSED: refused, LOSSES: losses, OTHERS: others,
+    return {REFUSED: refused, LOSSES: losses, OTHERS: others, MISSING: missing, STEPPED: None if refused else stepped,
             CHANGES: {name: sampled(parameter) - old for (name, parameter), old in zip(model.named_parameters(), before)}}
 
 

@@ -97,7 +97,8 @@ BATCH_MISTAKES = (
         "module separately, twice, with its recorded input.")),
     Mistake(lambda model, rows: [], (
         "You found nothing. A mean stays the same if you only reorder the rows, or change them too little. Give some "
-        "rows other values.")),
+        "rows other values. And record each module's input under its own name: a hook made in a loop sees the loop's "
+        "last.")),
     Mistake(lambda model, rows: [name for name in _called(model) if name not in tied_to_the_batch(model, rows)], (
         "These are the other modules, which look at no other row. Is the comparison the wrong way round?")),
     Mistake(_classes, (

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from ....course.plain import Unusable
+from ..stage import hooks_on
 
 HOOKS, MODES = "hooks on the model afterwards", "backward passes in training mode"
 PASSED_ON = "the error of a broken batch"
@@ -51,7 +52,9 @@ def ask_epoch(function, given, device):
     """What the epoch reports, and the weights that it ends with. A note tells of each step's beginning."""
     options = given.options
     model = make_network(options, device)
-    model.body.register_forward_hook(lambda *_: None)  # somebody else's
+    model.body.register_forward_hook(lambda *_: None)  # somebody else's, as these
+    model.head.register_forward_hook(lambda *_: None)
+    model.head.register_forward_pre_hook(lambda *_: None)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     rows, labels = given.inputs["rows"], given.inputs["labels"]
     pairs = [(each[:, 1:] if number == options["broken"] else each, these[:-1] if number in options["failing"] else these)
@@ -98,5 +101,5 @@ def ask_epoch(function, given, device):
     if isinstance(report.get("failures"), (list, tuple)) and not all(isinstance(each, str) for each in report["failures"]):
         raise Unusable("'failures' holds something other than text. A kept error keeps its traceback, and with it the "
                        "tensors of every frame that it passed through.")
-    return {**report, HOOKS: len(model.body._forward_hooks), MODES: sum(model.modes),
+    return {**report, HOOKS: hooks_on(model), MODES: sum(model.modes),
             "weights": [each.detach().flatten()[:20] for each in model.parameters()]}

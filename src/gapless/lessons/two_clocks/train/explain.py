@@ -27,7 +27,13 @@ def training(case: Case, found: dict, wanted: dict) -> str | None:
                 "`every` steps.")
     if found["early"] != NO_LINE:
         return "A line was logged before the network was called for its step: each batch goes through `model(x)` once."
-    return "The lines are right, but the trained weights are not. Do you train on every batch, in order?"
+    if found["training mode"] != wanted["training mode"]:
+        return "The model is in another mode (training or evaluation) than before: leave it as it is."
+    if "momentum" in case.options:
+        return ("The lines are right, but the trained weights are not. Here the optimizer has momentum: let "
+                "`optimizer.step()` make each update, once in each step.")
+    return ("The lines are right, but the trained weights are not. Do you train on every batch, in order, and does "
+            "`optimizer.step()` come after `backward`, in the last step too?")
 
 
 _PARTS = re.compile(r"step (?P<number>.*): loss (?P<loss>.*), mean (?P<mean>.*), (?P<high>.*) above (?P<limit>.*)")
