@@ -161,7 +161,7 @@ ACROSS = {
     "browser/test_formgrader", "browser/test_lesson", "browser/test_pages",  # what is seen and pressed
     "test_colab_runtime", "test_hangs", "test_house", "test_project", "test_style", "test_times",
     "test_any_order", "test_authors", "test_dockerfile", "test_figures", "test_index_notebook", "test_instructors", "test_site",  # what is not in src
-    "test_lesson_notebooks", "test_wheel", "mutants/test_mutants",
+    "lessons/test_wrong_cells", "test_lesson_notebooks", "test_wheel", "mutants/test_mutants",
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes", "torch_suite/test_torch_suite",  # PyTorch's operators and tests
     "evidence/ranks/test_distributed_tools", "evidence/ranks/test_rank_runs", "evidence/ranks/test_rank_trace_tools",
     "evidence/traces/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_an_answer_remembered_by_its_shape_is_found_out():
 def test_being_slow_where_values_are_checked_is_found_out():
     """Fast and wrong only at the article's size, where no value can be seen."""
     def by_size(target):
-        if target.numel() < 10**6:
+        if 2000 < target.numel() < 10**6:
             target = target.clone()
             target[torch.nonzero(target == BACKGROUND, as_tuple=True)] = IGNORE
             return target
@@ -143,6 +144,19 @@ def test_being_slow_where_values_are_checked_is_found_out():
     verdicts = grade("ignore_background", by_size)
     assert set(outcomes(verdicts).values()) == {"fail"}  # to be better it has to be so at both sizes
     assert "meets the target at the article's size" in verdicts["syncs"].message
+
+
+def test_a_wait_on_a_small_input_is_found_out():
+    def on_some_inputs(target):
+        if target.is_contiguous():
+            return torch.where(target == BACKGROUND, IGNORE, target)
+        target = target.clone()
+        target[torch.nonzero(target == BACKGROUND, as_tuple=True)] = IGNORE
+        return target
+
+    verdicts = grade("ignore_background", on_some_inputs)
+    assert outcomes(verdicts) == {"values": "pass", "syncs": "fail", "host_time": "pass"}
+    assert re.search(r'on the input ".*" there are 2 waits, and none may be: such as `_to_copy` at', verdicts["syncs"].message)
 
 
 def test_an_input_overwritten_is_wrong_unless_the_slow_function_does_it_too():

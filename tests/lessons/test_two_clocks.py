@@ -149,7 +149,7 @@ def test_who_waits_by_torch_cuda_is_told_what_waits_here():
 def by_hand(case):
     """Lines and weights of a one-hidden-layer network, its gradients written out in NumPy, double precision."""
     w1, b1, w2, b2 = (weight.astype(float) for weight in case.inputs["weights"])
-    losses = []
+    losses, momentum, moved = [], case.options.get("momentum", 0.0), [0.0] * 4
     for x, y in zip(np.array(case.inputs["x"], float), np.array(case.inputs["y"], float)):
         before = x @ w1.T + b1
         hidden = np.maximum(before, 0)
@@ -157,8 +157,9 @@ def by_hand(case):
         losses.append(float((error**2).mean()))
         d_out = 2 * error / error.size
         d_hidden = (d_out @ w2) * (before > 0)
-        w2, b2 = w2 - workload.LEARNING_RATE * d_out.T @ hidden, b2 - workload.LEARNING_RATE * d_out.sum(0)
-        w1, b1 = w1 - workload.LEARNING_RATE * d_hidden.T @ x, b1 - workload.LEARNING_RATE * d_hidden.sum(0)
+        gradients = d_hidden.T @ x, d_hidden.sum(0), d_out.T @ hidden, d_out.sum(0)
+        moved = [momentum * old + gradient for old, gradient in zip(moved, gradients)]
+        w1, b1, w2, b2 = (weight - workload.LEARNING_RATE * each for weight, each in zip((w1, b1, w2, b2), moved))
     return losses, (w1, b1, w2, b2)
 
 

@@ -29,8 +29,6 @@ def prediction_cases(seed: int) -> list[Case]:
         case("copies, which compute nothing", ("copy", ms(1, 3), count(3, 7)), ("add", ms(1, 1.5), 2)),
         case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),
         case("thin products, a third as long to move as to compute", ("thin", ms(1, 2), count(2, 5))),
-        # By FLOPs and bytes alone it would be the product that computes for long; by time it is not.
-        case("products of few FLOPs a byte", ("flat", ms(1, 2), count(2, 5))),
         case("kernels that take longer than the shortest, and less than a launch", ("add", "0.6 launches", count(150, 250))),
         case("many short kernels", ("add", None, count(150, 400))),
         case("short kernels of three kinds", ("add", None, count(90, 120)), ("copy", None, count(90, 120)),

@@ -95,11 +95,6 @@ def thin_product_of(ms: float, times: int, rates: Rates) -> Operator:
     return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / (2 * inner)) ** 0.5 / 128) * 128, times, inner)
 
 
-def flat_product_of(ms: float, times: int, rates: Rates) -> Operator:
-    """A matrix product that takes about ``ms`` to write its result, and less to compute: with some FLOPs a byte."""
-    return Operator("matmul", round((ms * 1e-3 * rates.bytes_per_s / FLOAT_BYTES) ** 0.5 / 128) * 128, times, 24)
-
-
 def sum_of(ms: float, times: int, rates: Rates) -> Operator:
     """A sum of two vectors that takes about ``ms`` on the card."""
     return Operator("add", round(ms * 1e-3 * rates.bytes_per_s / (3 * FLOAT_BYTES)), times)
@@ -113,7 +108,7 @@ def copy_of(ms: float, times: int, rates: Rates) -> Operator:
 def program_of(rows: list, rates: Rates) -> list[Operator]:
     """A program in the words of a case (``cases.prediction_cases``), sized for the card."""
     host_ms = rates.launch_ms * sum(times for *_, times in rows)
-    make = {"matmul": product_of, "thin": thin_product_of, "flat": flat_product_of, "add": sum_of, "copy": copy_of}
+    make = {"matmul": product_of, "thin": thin_product_of, "add": sum_of, "copy": copy_of}
     program = []
     for name, length, times in rows:
         if length is None:
