@@ -212,7 +212,7 @@ def test_what_is_done_to_processes_gains_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_what_goes_on_without_end_is_ended(tmp_path):
-    found = check_attempts(ENDLESS, tmp_path, seconds=20)
+    found = check_attempts(ENDLESS, tmp_path, seconds=10)
     told = {name: found[name][1] for name in ENDLESS}
     assert "lines were noted" in told.pop("notes")
     assert {name: text for name, text in told.items() if "was not done within" not in text and "device's process ended" not in text} == {}
