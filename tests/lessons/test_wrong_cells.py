@@ -29,6 +29,6 @@ def test_they_are_there():
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson_id, name, wrong, source", CELLS, ids=[f"{lesson_id}-{name}: {wrong[:60]}" for lesson_id, name, wrong, _ in CELLS])
 def test_a_wrong_answer_has_no_full_points(lesson_id, name, wrong, source, progress_home):
-    result = notebook(lesson_id).check_source(name, source.strip() + "\n")
+    result = notebook(lesson_id).check_source(name, f"# exercise: {name}\n{source.strip()}\n")
     failed = [verdict.message for verdict in result.verdicts if verdict.outcome == "fail"]
     assert not result.passed and all(failed), wrong

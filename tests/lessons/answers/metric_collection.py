@@ -770,7 +770,7 @@ WRONG = [
     ("suppress_nan_check", checking(always_float), "cast to float32"),
     ("suppress_nan_check", checking(lambda metric, x, weight: tensors(metric, x, weight)[::-1]), "are swapped"),
     ("suppress_nan_check", checking(lambda metric, x, weight: tensors(metric, torch.as_tensor(x).nan_to_num(), weight)), "An inf became"),
-    ("suppress_nan_check", checking(lambda metric, x, weight: (tensors(metric, x, None)[0], torch.zeros(()))), "0 / 0 is NaN"),
+    ("suppress_nan_check", checking(lambda metric, x, weight: (tensors(metric, x, None)[0], torch.zeros(()))), "NaN is 0 / 0"),
     ("suppress_nan_check", only_the_mean, "divided by the count, not by the sum of the weights"),
     ("collect", micro, 'average="micro"'),
     ("collect", last_batch_only, "Only the last batch counts"),

@@ -69,6 +69,9 @@ def budget(case: Case, found, wanted) -> str | None:
     for name, what in _LEFT.items():
         if found.get(name, wanted.get(name)) != wanted.get(name):
             return f"The numbers are right, but {what}. Leave the model and the optimizer as they were."
+    if found.get(FOUND_BY) == _LEAVING:
+        return ("It leaves something on the device. What a prediction makes has to go again: gradients, a copy of the "
+                "model, saved tensors.")
     if found.get(FOUND_BY, PREDICTING) != PREDICTING:
         return ("It is right, but it must use only a part of the memory that it predicts, and leave nothing behind.")
     return None

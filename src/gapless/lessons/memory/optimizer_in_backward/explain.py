@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..stage import CHANGES, REFUSED
-from .stage import OTHERS
+from .stage import MISSING, OTHERS, STEPPED
 
 
 def backward(case, found, wanted) -> str | None:
@@ -25,5 +25,12 @@ def backward(case, found, wanted) -> str | None:
         return (f"No step was taken for `{still[0]}`. A parameter must take its step when its own gradient is complete. "
                 "If the step waits for another parameter, it may never happen: some layers are frozen, and some steps "
                 "skip a layer.")
+    if missing := [name for name in found[MISSING] if name not in wanted[MISSING]]:
+        number = ", which is a single number" if np.size(wanted[CHANGES][missing[0]]) == 1 else ""
+        return (f"The returned list has no optimizer of `{missing[0]}`{number}. A scheduler is made of that list before the "
+                "first step: it must hold the optimizers of all trained parameters at once.")
+    if found[STEPPED] != wanted[STEPPED]:
+        return ("The optimizers in the returned list must be those that take the steps: others' learning rates and states "
+                "are of no use to a scheduler, or to who saves them.")
     return ("Some parameters have wrong values. Each must take one step in each call of `train`, when its own gradient "
             "is complete and not in a later call. Its optimizer comes from `make_optimizer` and is created once.")

@@ -64,8 +64,9 @@ def ask_optimizer_in_backward(function, given, device):
         for parameter in model.parameters():
             (parameter._post_accumulate_grad_hooks or {}).clear()
     yield
-    return {REFUSED: refused, LOSSES: losses, OTHERS: others, MISSING: missing, STEPPED: None if refused else stepped,
-            CHANGES: {name: sampled(parameter) - old for (name, parameter), old in zip(model.named_parameters(), before)}}
+    return {REFUSED: refused, LOSSES: losses, OTHERS: others,
+            CHANGES: {name: sampled(parameter) - old for (name, parameter), old in zip(model.named_parameters(), before)},
+            MISSING: missing, STEPPED: None if refused else stepped}
 
 
 def _checked(returned) -> tuple:

@@ -30,8 +30,9 @@ _REPORT = {
 
 def epoch(case: Case, found, wanted) -> str | None:
     """What grows, or what is left."""
-    if wanted == PASSED_ON and case.options["broken"] == "validation":
-        return ("You record an error of the validation data as a failed batch, so broken data stay unnoticed. It has to "
+    if wanted == PASSED_ON and case.options["broken"] in ("validation", "loader"):
+        of = {"validation": "of the validation data", "loader": "that the loader raised"}[case.options["broken"]]
+        return (f"You record an error {of} as a failed batch, so broken data stay unnoticed. It has to "
                 "reach the caller: put only the batch's forward pass and its loss into the `try`.")
     if wanted == PASSED_ON:
         return ("You skip an error that is not about missing labels, so broken data stay unnoticed. It has to pass: "

@@ -67,19 +67,10 @@ def ask_epoch(function, given, device):
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
 
-    def fail(*_):
-        if options["broken"] == "loader" or optimizer_steps:
-            raise model.error(BROKEN)
-        optimizer_steps.append(1)
-
-    optimizer_steps: list[int] = []
-    if options["broken"] == "optimizer":
-        optimizer.register_step_pre_hook(fail)
-
     def batches():
         for number, pair in enumerate(pairs):
             if options["broken"] == "loader" and number == 2:
-                fail()
+                raise model.error(BROKEN)
             given.note(STEP)
             yield pair
 

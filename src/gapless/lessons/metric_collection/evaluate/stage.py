@@ -66,10 +66,16 @@ def ask_evaluate(function, given, device):
     if any(model.gradients):
         raise Unusable("it called the network with gradients on: then each batch's activations are kept for a backward pass "
                        "that never comes. Call it inside `torch.no_grad()`, as the slow function does.")
+    if modes[0] and not model.training:
+        raise Unusable("it left the model in evaluation mode, and the caller may go on training it. Leave the mode as it "
+                       "is, or put it back.")
     if [part.training for part in model.modules()] != modes:
         raise Unusable("it left the model, or a part of it, in another mode (training or evaluation) than before, and the "
                        "caller may go on with it. Leave the modes as they are, or put each module's own back.")
-    if not model.unused.requires_grad or model.frozen.requires_grad:
-        raise Unusable("it changed `requires_grad` of the model's parameters, and the caller may go on training it. Turn "
+    if not model.unused.requires_grad:
+        raise Unusable("it left the model's parameters without `requires_grad`, and the caller may go on training it. Turn "
                        "gradients off with `torch.no_grad()`, not in the parameters.")
+    if model.frozen.requires_grad:
+        raise Unusable("it set `requires_grad` of a parameter that was frozen. Turn gradients off with `torch.no_grad()`, "
+                       "not in the parameters.")
     return found

@@ -39,8 +39,8 @@ def step_time(case, found, wanted) -> str | None:
         'mean after .to("cpu")': f"{own}is not moved with the metric.",
         "mean after a reset": f"{own}is not reset by `reset`.",
         "mean under DDP": "It is right alone, but not in a process group.",
-        "value of calling it": "`metric(time)` updates the metric, and returns the mean of this one time: leave `forward` "
-                               "to the metric.",
+        "values of calling it twice": "`metric(time)` updates the metric, and returns the mean of this one time: leave "
+                                      "`forward` to the metric.",
         "mean of two processes": "`add_state` has to say how the processes' states become one, with `dist_reduce_fx`: "
                                  "without it they are stacked, and the mean is one number for each process. "
                                  "The mean of all times is right as well as its own. A mean of means is neither.",

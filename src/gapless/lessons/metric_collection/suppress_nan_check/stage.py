@@ -85,9 +85,6 @@ def _decorated(function, name: str, library: dict[type, dict], doubles: bool) ->
     if not isinstance(decorated, type):
         raise Unusable(f"it returned a {type(decorated).__name__}; a class is wanted: one that inherits from the one it "
                        "was given.")
-    if decorated is not Aggregator and function(Aggregator) is decorated:
-        raise Unusable("called again with the same class, it returned the class of the first call: make a new one each "
-                       "time.")
     _see_untouched(library)
     if not issubclass(decorated, Aggregator):
         if any(cls.__module__ == __name__ for cls in decorated.__mro__[1:]):
@@ -95,6 +92,9 @@ def _decorated(function, name: str, library: dict[type, dict], doubles: bool) ->
                            "new one each time.")
         raise Unusable(f"the class does not inherit from the one that was given ({name}): write "
                        "`class …(MetricClass)`, not the name of one of them.")
+    if decorated is not Aggregator and function(Aggregator) is decorated:
+        raise Unusable("called twice with the same class, it returned the class from an earlier call: make a new one each "
+                       "time.")
     return decorated
 
 
