@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import cast
 
 import torch
 
@@ -44,7 +45,7 @@ class VirtualStorage(torch.UntypedStorage):
                 return _linked[address]
         # Only a tensor can make one: the device has no allocator that C++ knows.
         maker = torch.Tensor._make_wrapper_subclass(VirtualTensor, (0,), dtype=torch.uint8, device=DEVICE)
-        self = torch._C.TensorBase.untyped_storage(maker)
+        self = cast(VirtualStorage, torch._C.TensorBase.untyped_storage(maker))
         self.__class__ = cls
         self._any = VirtualTensor(tensor.within, tensor.allocation)
         if address:
