@@ -92,6 +92,8 @@ def test_each_wanted_operand_is_a_tensor_of_the_schema():
 def test_only_the_shape_of_a_template_is_asked_for(device):
     x = numbers(device).resize_as_(torch.empty(1, 2))
     assert x.tolist() == [[1.0, 2.0]] and x.resize_as_(torch.empty(3, device=device)).shape == (3,)
+    last = torch.empty(2, 3, 4, 5, device=device, memory_format=torch.channels_last)
+    assert x.resize_as_(last, memory_format=torch.preserve_format).stride() == last.stride()
 
 
 def test_shapes_are_compared_across_devices(device):

@@ -164,7 +164,10 @@ def _same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _resize_as(target, template, memory_format=None):
-    """Only the template's shape is asked for: it may lie anywhere (ATen, Resize.cpp, ``resize_as_``)."""
+    """Asks the template for its shape, and with ``preserve_format`` for its format: it may lie anywhere (ATen, Resize.cpp,
+    ``resize_as_``)."""
+    if memory_format is torch.preserve_format:
+        memory_format = torch._prims_common.suggest_memory_format(template)
     return target.resize_(template.shape, memory_format=memory_format or torch.contiguous_format)
 
 
