@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from .. import vgpu
+from ..evidence.traces.waits import PUBLIC, source_line
 from ..measure.compilations import compilations, uncompiled
 from ..measure.device import synchronize
 from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.real_gpu import like_the_cpu
 from ..vgpu.core.shrunk import is_freed
-from ..vgpu.process.location import split
 from ..vgpu.process.state import state
 from .evidence import Answer, Case
 from .exercise import Exercise, Note, Notes, full_size
@@ -91,8 +91,8 @@ def hooked(device: torch.device, hook: Callable):
 
 
 def _told(wait: vgpu.Wait) -> list[str]:
-    file, line = split(wait.location)
-    return [(wait.op or wait.name).removeprefix("aten::"), f"{file}, line {line}" if line else ""]
+    operator = wait.op or wait.name
+    return [PUBLIC.get(operator, operator).removeprefix("aten::"), source_line(wait.location or "") or ""]
 
 
 def _of_all_ranks(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:

@@ -26,7 +26,7 @@ _COPY_CALLS = ("Memcpy", "MemcpyWithStream")
 # Operators that carry a copy out for another one; the other one says more.
 _PLUMBING = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::_local_scalar_dense"}
 # What a program calls them; a trace from below the front end lacks the outer operator.
-_PUBLIC = {"aten::_to_copy": "aten::to", "aten::_local_scalar_dense": "aten::item"}
+PUBLIC = {"aten::_to_copy": "aten::to", "aten::_local_scalar_dense": "aten::item"}
 _PACKAGE = Path(__file__).parents[2].as_posix() + "/"
 _LESSONS = _PACKAGE + "lessons/"
 _FRAME = re.compile(r"(.+)\((\d+)\): ")
@@ -235,7 +235,7 @@ def operator_name(wait: Wait) -> str | None:
         if name not in _PLUMBING:
             return name
     if names:
-        return _PUBLIC.get(names[0], names[0])
+        return PUBLIC.get(names[0], names[0])
     return wait.operators[-1].name if wait.operators else None
 
 

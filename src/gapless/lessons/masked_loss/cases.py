@@ -43,12 +43,11 @@ def make_labels(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> 
     if kind in MIXED_KINDS:
         return _mixed(rng, shape, kind)
     found = np.full(shape, {IGNORED: IGNORE, ONE_VALID: IGNORE, ALL_BACKGROUND: BACKGROUND}.get(kind, one), dtype=np.int64)
-    if kind == LAST_ONE:
-        found.flat[-1] = one + 1
-    if kind == HALF:
-        found.flat[found.size // 2:] = one + 1
+    other = one + 1 if one + 1 < BACKGROUND else one - 1
     if kind in (NEARLY, ONE_VALID):
-        found.flat[rng.integers(found.size)] = one + 1 if one + 1 < BACKGROUND else one - 1
+        found.flat[rng.integers(found.size)] = other
+    if kind in (LAST_ONE, HALF):
+        found.flat[-1 if kind == LAST_ONE else found.size // 2:] = other
     return found
 
 

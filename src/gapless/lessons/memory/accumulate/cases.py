@@ -64,4 +64,4 @@ ACCUMULATE_TRIAL = Trial(_accumulate_trial, slowdown=1000.0)
 def full_accumulate(device: torch.device) -> Callable[[], Given]:
     """64 sequences of 256 tokens of 8192 words, in eight parts."""
     return full(device, (8192, 512, 2), 64, 256, {
-        "parts": 8, "optimizer": "sgd", "frozen": [], "earlier_gradients": False, "bad": False})
+        "parts": 8, "optimizer": "sgd", "frozen": [], "earlier_gradients": False, "bad": False, "evaluating": False})

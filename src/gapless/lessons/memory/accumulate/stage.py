@@ -23,8 +23,11 @@ def _cut(passes: list[tuple[int, int]], length: int, parts: int) -> str:
     if len(passes) > max(parts, 1):
         return f"into {len(passes)} parts, where `parts` is {parts}"
     sizes = [rows for rows, _ in passes]
-    if 1 < len(passes) < (wanted := -(-sum(sizes) // -(-sum(sizes) // parts))):  # as many as `chunk` makes
-        return f"into {len(passes)} parts, where `parts` is {parts} and {wanted} are possible"
+    if len(sizes) > 1:
+        largest = -(-sum(sizes) // parts)
+        possible = -(-sum(sizes) // largest)  # as many as `chunk` makes
+        if len(sizes) < possible:
+            return f"into {len(sizes)} parts, where `parts` is {parts} and {possible} are possible"
     # Twice as large as parts of equal size: neither `chunk` nor the version that was handed out makes one.
     if len(sizes) > 1 and max(sizes) >= 2 * -(-sum(sizes) // len(sizes)):
         return f"into unequal parts, of {min(sizes)} to {max(sizes)} sequences"
@@ -36,7 +39,7 @@ def ask_accumulate(function, given, device):
     weights and of the network's mode. Where no step can be taken, an error is an answer too."""
     options = given.options
     model = network_of(given, device)
-    if options.get("evaluating"):
+    if options["evaluating"]:
         model.eval()
     before = [sampled(parameter).clone() for parameter in model.parameters()]
     optimizer = make_optimizer(options["optimizer"], [each for each in model.parameters() if each.requires_grad])

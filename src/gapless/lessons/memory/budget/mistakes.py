@@ -84,12 +84,6 @@ def _by_running(model, batch, optimizer, dtype):
     return found
 
 
-def _leaving_gradients(model, batch, optimizer, dtype):
-    found = right_by_small_batches(model, batch, optimizer, dtype)
-    model(*(each[:1] for each in batch)).backward()
-    return found
-
-
 BUDGETS = (
     Mistake(_budget(twice_if_tied=True), (
         "You count a tied weight twice: `state_dict()` has it under both names. `model.parameters()` gives each "
@@ -155,7 +149,4 @@ BUDGETS = (
     Mistake(_by_running, (
         "The numbers are right, but you ran the whole step. On a card where it does not fit, that ends in an error. "
         "Predict it from a few rows.")),
-    Mistake(_leaving_gradients, (
-        "It leaves something on the device. What a prediction makes has to go again: gradients, a "
-        "copy of the model, saved tensors.")),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....course.evidence import Case
 from ....course.exercise import Note
-from .stage import AS_WANTED, ASKED, CALLS, FEW, FOUND, LEAK_TOLD, MIB, NOT_OF_MEMORY, RETURNS, SAID
+from .stage import AS_WANTED, ASKED, CALLS, FEW, FOUND, LEAK_TOLD, MIB, NOT_OF_MEMORY, RETURNS, SAID, TWICE
 
 HELD, AS_BEFORE = "memory after the call", "as before"
 
@@ -42,6 +42,9 @@ def largest_batch(case: Case, found, wanted) -> str | None:
         return "Return the last batch that fitted, not the first that did not. And return only a batch that you tried."
     if found[FOUND] == wanted[FOUND] and found[ASKED] != AS_WANTED:
         return "Try only batches from 1 up to `most`."
+    if found[FOUND] == wanted[FOUND] and not found[TWICE]:
+        return ("Call the step twice in a row for each batch, with nothing between the calls: the second needs room for "
+                "what the first has left.")
     if found[FOUND] == wanted[FOUND] and found[CALLS] != FEW:
         return "Double until one does not fit, then halve the gap: about twenty trials, whatever `most` is."
     if found[FOUND] == wanted[FOUND] and found[SAID] != wanted[SAID]:

@@ -10,6 +10,8 @@ import torch
 from ....course.plain import Unusable
 from ..stage import quietly, torchmetrics
 
+MORE_CALLS = "more calls of `update` than batches"
+
 
 @quietly
 def ask_update_loss(function, given, device):
@@ -27,7 +29,7 @@ def ask_update_loss(function, given, device):
         return metric.set_dtype(getattr(torch, given.options["dtype"])) if "dtype" in given.options else metric
 
     metric, losses, batches = mean_metric(), given.inputs["losses"].unbind(), given.options["batches"]
-    strategy, before, writes = metric.nan_strategy, _settings(metric), given.inputs["losses"]._version
+    before, writes = _settings(metric), given.inputs["losses"]._version
 
     def update(*metrics, count: int = len(batches)) -> None:
         for i, (loss, batch) in enumerate(zip(losses[:count], batches[:count])):
@@ -42,13 +44,10 @@ def ask_update_loss(function, given, device):
     if given.inputs["losses"]._version != writes:
         raise Unusable("it has written into `loss`, which belongs to the caller: the training loop may still need it. Make "
                        "a new tensor.")
-    if metric.nan_strategy != strategy:
-        raise Unusable("it has changed `metric.nan_strategy`. The caller chose what becomes of a NaN, and others update "
-                       "this metric too: leave its settings as they are.")
     if changed := sorted(name for name, value in _settings(metric).items() if before.get(name) != value):
-        raise Unusable(f"it has changed `metric.{changed[0]}`, a setting of the metric, which others update too: leave its "
-                       "settings as they are.")
-    found["more calls of `update` than batches"] = metric._update_count > len(batches)
+        raise Unusable(f"it has changed `metric.{changed[0]}`. The caller chose it, and others update this metric too: "
+                       "leave its settings as they are.")
+    found[MORE_CALLS] = metric._update_count > len(batches)
     update(metric, count=1)
     found["mean after another update"] = metric.compute()
     one = torch.ones((), dtype=metric.dtype, device=device)
@@ -60,7 +59,7 @@ def ask_update_loss(function, given, device):
     update(other)
     own = {loss.data_ptr() for loss in losses}
     places = [weight.data_ptr() for weight in weights if isinstance(weight, torch.Tensor) and weight.numel()]
-    if len(set(places)) < len(places) and not own.intersection(places):
+    if not found[MORE_CALLS] and len(set(places)) < len(places) and not own.intersection(places):
         raise Unusable("two updates were given the same tensor as weight, which was kept from one call to the next. Make a "
                        "new one in each call.")
     return {**found, "means of two metrics, updated in turn after a reset": [metric.compute(), other.compute()]}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..common import drawn_settings
+from ..settings import drawn_settings
 from .config import END, PADDING
 
 COUNT, LENGTH = 72, 33  # of the story

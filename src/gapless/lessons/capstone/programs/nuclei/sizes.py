@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..common import drawn_settings
+from ..settings import drawn_settings
 
 COUNT, SIDE, MOST = 32, 96, 4  # of the story
 SETTINGS = {"seed": 0, "epochs": 2, "batch_size": 4, "width": 16, "classes": 4,

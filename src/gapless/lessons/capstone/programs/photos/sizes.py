@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..common import drawn_settings
+from ..settings import drawn_settings
 from .config import VOID
 
 COUNT, SIDE = 72, 96  # of the story
