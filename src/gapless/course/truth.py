@@ -82,9 +82,11 @@ class Truth:
 
 def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
     """What is right: the answer of ``right``, else of the slow function, on the CPU or, where the exercise says so, on
-    the device of that name. Raises RuntimeError where that function fails."""
+    the device of that name; or its facts, found out there. Raises RuntimeError where that function fails."""
     if exercise.right.wanted is not None:
         return Answer(case.name, plain=exercise.right.wanted(case))
+    if exercise.right.facts is not None:
+        return Answer(case.name, plain=exercise.right.facts(case, choose_device(device)))
     found = _answer(exercise, case, device)
     if found.error is not None or found.unusable is not None:
         raise RuntimeError(f"what is right cannot be found out on the input {case.name!r}: {found.error or found.unusable}")

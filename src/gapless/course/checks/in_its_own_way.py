@@ -11,7 +11,7 @@ from ..truth import ONE_AT_A_TIME
 
 @dataclass(frozen=True)
 class InItsOwnWay(Check):
-    """``function(exercise, plan, evidence)``: by ``name``, what it finds of this check and of others that share it."""
+    """``function(look)``: by ``name``, what it finds of this check and of others that share it."""
 
     name: str  # type: ignore[misc]  # of each its own
     function: Callable[..., dict[str, Found]]
@@ -20,5 +20,5 @@ class InItsOwnWay(Check):
         """What the function finds, asked once for all the checks that share it."""
         if self.name not in look.found:
             with ONE_AT_A_TIME:
-                look.found.update(self.function(look.exercise, look.plan, look.evidence))
+                look.found.update(self.function(look))
         return look.found[self.name]

@@ -16,7 +16,10 @@ def findings_exercise(program: Program) -> Exercise:
         slow=slow.findings,
         cases=judged.findings_cases,
         asked=Asked(ask=ask_findings),
-        right=Right(function=lambda: judged.all_findings(program)),
+        right=Right(
+            function=lambda: judged.all_findings(program),
+            facts=lambda case, device: judged.traced(program, device, **case.options),
+        ),
         checks=(
             InItsOwnWay(2, "values", judged.judged_of(program)),
             InItsOwnWay(3, "findings_10", judged.judged_of(program)),

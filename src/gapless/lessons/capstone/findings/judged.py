@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 from .... import vgpu
-from ....course.evidence import Case, Evidence, Plan
-from ....course.exercise import Exercise, full_size
+from ....course.check import Found, Look
+from ....course.evidence import Case
+from ....course.exercise import full_size
 from ....course.verdicts import FAIL, PASS
 from ....evidence.report import StepReport
 from ....evidence.traces.trace import Trace
 from ....evidence.views import kernels_by_line
-from ....measure.device import device as choose_device
 from ....measure.profile import profile
 from ..cause import BUS, KERNELS, KINDS, WAIT, Cause
 from ..program import ENTRY, Program
@@ -178,15 +178,16 @@ def lines_with(files: dict[str, str], text: str) -> list[tuple[str, int]]:
 
 
 def judged_of(program: Program):
-    """``judged(exercise, plan, evidence)`` for the exercise ``findings`` on ``program``."""
-    def judged(exercise: Exercise, plan: Plan, evidence: Evidence) -> dict[str, tuple[str, str]]:
+    """``judged(look)`` for the exercise ``findings`` on ``program``."""
+    def judged(look: Look) -> dict[str, Found]:
+        evidence = look.evidence
         error = evidence.error or (f"it raised {evidence.answers[0].error}" if evidence.answers and evidence.answers[0].error
                                    else evidence.answers[0].unusable if evidence.answers else "it was not asked")
         if error is not None:
             return dict.fromkeys(LEVELS, (FAIL, error[:1].upper() + error[1:] + ("" if error.endswith((".", "?")) else ".")))
         findings = evidence.answers[0].plain
         found = judge_findings(program, [(text, kind) for text, kind in findings[:_MOST]],
-                               traced(program, choose_device(evidence.device), **plan.cases[0].options))
+                               look.truth.of(look.plan.cases[0]).plain)
         said = f"of the {len(program.causes)} causes, after subtracting wrong findings"
         remarks = [*found.told[:_TOLD], f"{_FREE} findings may be true without counting; each more counts as wrong.",
                    "For waits and kernels the check says what the profile shows. A finding of another kind counts, but "
