@@ -75,7 +75,7 @@ def fused_after_one_step(model, optimizer, loss_function):
 
 
 def warmed_up_and_put_back(model, optimizer, loss_function):
-    """On a side stream, with the first batch, as PyTorch's examples do; then everything is put back in place."""
+    """On a side stream, with the second batch, as PyTorch's examples do; then everything is put back in place."""
     device = next(model.parameters()).device
     backend = torch.get_device_module(device)
     prepared(optimizer, device)
@@ -83,29 +83,75 @@ def warmed_up_and_put_back(model, optimizer, loss_function):
 
     def capture(x, y):
         x0, y0 = x.clone(), y.clone()
-        weights = [parameter.detach().clone() for parameter in model.parameters()]
+        held = [tensor.detach() for module in (optimizer.state.values(), [model.state_dict()]) for state in module
+                for tensor in state.values()]
+        before = [tensor.clone() for tensor in held]
         side = backend.Stream()
         side.wait_stream(backend.current_stream())
         with backend.stream(side):
             step(x0, y0)
         backend.current_stream().wait_stream(side)
-        with torch.no_grad():
-            for parameter, weight in zip(model.parameters(), weights):
-                parameter.copy_(weight)
-            for state in optimizer.state.values():
-                for tensor in state.values():
-                    tensor.zero_()
+        for tensor, value in zip(held, before):
+            tensor.copy_(value)
         graph = backend.CUDAGraph()
         with backend.graph(graph):
             loss = step(x0, y0)
         return graph, x0, y0, loss
 
     def run(x, y):
+        if not optimizer.state:
+            return step(x, y)
         if not parts:
             parts.extend(capture(x, y))
         graph, x0, y0, loss = parts
         if x.shape != x0.shape:
             return step(x, y)
+        x0.copy_(x)
+        y0.copy_(y)
+        graph.replay()
+        return loss.clone()
+
+    return run
+
+
+def buffers_moved(model, optimizer, loss_function):
+    """Warmed up on the first batch; only the weights and the optimizer's state are put back."""
+    prepared(optimizer, next(model.parameters()).device)
+    step, begun = plain_step(model, optimizer, loss_function), []
+
+    def run(x, y):
+        if not begun:
+            weights = [parameter.detach().clone() for parameter in model.parameters()]
+            begun.append(step(x, y))
+            with torch.no_grad():
+                for parameter, weight in zip(model.parameters(), weights):
+                    parameter.copy_(weight)
+            for state in optimizer.state.values():
+                for tensor in state.values():
+                    tensor.zero_()
+        return step(x, y)
+
+    return run
+
+
+shared_graphs = {}  # by the shape of a batch
+
+
+def a_cache_for_all_networks(model, optimizer, loss_function):
+    device, calls = next(model.parameters()).device, []
+    backend = torch.get_device_module(device)
+    prepared(optimizer, device)
+    step = plain_step(model, optimizer, loss_function)
+
+    def run(x, y):
+        calls.append(1)
+        if len(calls) <= 3:
+            return step(x, y)
+        if x.shape not in shared_graphs:
+            graph, x0, y0 = backend.CUDAGraph(), x.clone(), y.clone()
+            with backend.graph(graph):
+                shared_graphs[x.shape] = graph, x0, y0, step(x0, y0)
+        graph, x0, y0, loss = shared_graphs[x.shape]
         x0.copy_(x)
         y0.copy_(y)
         graph.replay()
@@ -272,6 +318,9 @@ CAPTURE_WRONG = [("capture_step", answer, says) for answer, says in (
     (loss_only, "losses[1]"),
     (backward_left_out, "losses[1]"),
     (on_the_default_stream, "has its own stream"),
+    (a_cache_for_all_networks, "Two networks are trained one after the other"),
+    (buffers_moved, "buffers of the model are not"),
+    (lambda model, optimizer, loss_function: captured()(model, optimizer, torch.nn.functional.cross_entropy), "`loss_function` that you are given"),
     (lambda model, optimizer, loss_function: None, "is there a `return`?"),
     (lambda model, optimizer, loss_function: lambda x, y: None, "`step(x, y)` returned nothing"),
 )]

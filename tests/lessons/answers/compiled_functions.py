@@ -162,6 +162,32 @@ def each_length_once(model):
     return step, lengths
 
 
+def no_grad_inside(model):
+    step, lengths = made(_loss)(model)
+    return torch.no_grad()(step), lengths
+
+
+def weights_copied_once(model):
+    kept = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    def loss(model, batch):
+        weights = {name: kept[name] + (parameter - parameter.detach()) for name, parameter in model.named_parameters()}
+        return torch.func.functional_call(model, weights, (batch + _places(batch),)).square().mean()
+
+    return made(loss)(model)
+
+
+class _Gelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return F.gelu(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ops.aten.gelu_backward(gradient, ctx.saved_tensors[0].detach())
+
+
 _of_all_steps: list[int] = []
 
 
@@ -211,6 +237,8 @@ COMPILED_WRONG = [
     ("gelu", lambda x: F.relu(x), "ReLU"),
     ("gelu", lambda x: F.silu(x), "SiLU"),
     ("gelu", lambda x: F.gelu(x.detach()), "gradient"),
+    ("gelu", lambda x: _Gelu.apply(x), "silently wrong"),
+    ("gelu", lambda x: _formula(x.bfloat16()).to(x.dtype), "lower precision"),
     ("gelu", lambda x: F.gelu(x).double(), "casts"),
     ("gelu", lambda x: F.gelu(x.float()).to(x.dtype), "only as exact as float32"),
     ("gelu", gelu_in_place, "overwritten its input `x`"),
@@ -230,6 +258,10 @@ COMPILED_WRONG = [
      "mean is above zero"),
     ("forward", lambda x, weight: masked(x, weight) * x.shape[0] * weight.shape[1], "not their sum"),
     ("forward", lambda x, weight: masked(x.detach(), weight), "gradient"),
+    ("forward", torch.no_grad()(masked), "computed under `no_grad`"),
+    ("forward", lambda x, weight: masked(x.float(), weight.float()).to(x.dtype), "only as exact as float32"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=lambda mean, zero: mean > 1e-4),
+     "mean is above zero"),
     ("forward", lambda x, weight: _disabled(x, weight) * 1.0, "with all the work in it"),
     ("make_step", made(_loss, lambda loss: loss), "no compiled graph"),
     ("make_step", made(_loss, one_operator_compiled), "the model's products inside them"),
@@ -252,6 +284,8 @@ COMPILED_WRONG = [
     ("make_step", in_mode(True), "in another mode"),
     ("make_step", made(_loss, before=torch.Tensor.detach), "cut them off"),
     ("make_step", made(_loss, before=lambda batch: batch.requires_grad_(False)), "cut them off"),
+    ("make_step", no_grad_inside, "computed under `no_grad`"),
+    ("make_step", weights_copied_once, "not a copy"),
     ("make_step", lambda model: made(_loss)(model)[0], "two things"),
     ("make_step", lambda model: None, "two things"),
 ]

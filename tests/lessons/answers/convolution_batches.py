@@ -273,6 +273,12 @@ def overwrites_gradients(params, momenta, lr, momentum, weight_decay, trust):
 
 
 @torch.no_grad()
+@torch.no_grad()
+def all_momenta_shrink(params, momenta, lr, momentum, weight_decay, trust):
+    torch._foreach_mul_(momenta, momentum)
+    lars()(params, momenta, lr, 1.0, weight_decay, trust)
+
+
 def forgets_the_empty_list(params, momenta, lr, momentum, weight_decay, trust):
     having = [(param, moment) for param, moment in zip(params, momenta) if param.grad is not None]
     torch._foreach_norm([param for param, _ in having], 2, torch.float32)
@@ -301,6 +307,12 @@ def by_sixteens(step, most):
     return 16 * low
 
 
+def another_momentum(optimizer, factor, warmup, total):
+    for group in optimizer.param_groups:
+        group["momentum"] = 0.9
+    return two_lambdas(optimizer, factor, warmup, total)
+
+
 def rate_for_a_factor(optimizer, factor, warmup, total):
     rate = optimizer.param_groups[0]["lr"]
     decay = two_lambdas(optimizer, factor, warmup, total).lr_lambdas[0]
@@ -314,8 +326,8 @@ BATCH_ROUTES = {
 }
 
 BATCH_WRONG = [
-    ("largest_batch", bisected(RuntimeError), "errors that are not about memory"),
-    ("largest_batch", bisected(Exception), "errors that are not about memory"),
+    ("largest_batch", bisected(RuntimeError), "errors that are not about the device's memory"),
+    ("largest_batch", bisected(Exception), "errors that are not about the device's memory"),
     ("largest_batch", bisected(kept="errors"), "Something still holds the memory"),
     ("largest_batch", bisected(kept="results"), "Something still holds the memory"),
     ("largest_batch", one_result_back, "another trial inside the `except`"),
@@ -331,6 +343,7 @@ BATCH_WRONG = [
     ("largest_batch", lambda step, most: None, "is there a `return`"),
     ("largest_batch", known_beforehand, "none of your trials shows it"),
     ("largest_batch", lambda step, most: step.__self__.memory_bytes // step.__self__.sample_bytes, "it raised AttributeError"),
+    ("largest_batch", lambda step, most: max(8, bisected()(step, most)), "Your own trial shows that 8 does not fit"),
     ("largest_batch", by_sixteens, "the search ends too early"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: factor * step / warmup), "begins at 0"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: factor * (step + 1) / warmup), "fraction of the full rate"),
@@ -346,6 +359,7 @@ BATCH_WRONG = [
                                   factor * (1 + math.cos(180 * min((step - warmup) / (total - warmup), 1))) / 2), "takes radians"),
     ("warmup_schedule", factor_of(lambda step, factor, warmup, total: 1 + (factor - 1) * (
         step / warmup if step < warmup else cosine((step - warmup) / (total - warmup)))), "ends at the optimizer's own rate"),
+    ("warmup_schedule", another_momentum, "Change nothing but the learning rate"),
     ("warmup_schedule", rate_for_a_factor, "a factor, not a rate"),
     ("warmup_schedule", lambda *given: two_lambdas(*given, kind=torch.optim.lr_scheduler.MultiplicativeLR), "previous step's rate"),
     ("warmup_schedule", lambda optimizer, *rest: None, "not a scheduler of torch.optim.lr_scheduler"),
@@ -362,6 +376,7 @@ BATCH_WRONG = [
     ("lars_step", lars(last=lambda param, moment: param.add_(moment)), "Subtract the momentum from the weights"),
     ("lars_step", lars(last=lambda param, moment: None), "it is"),
     ("lars_step", lambda params, momenta, lr, *rest: lars()(params, momenta, lr**2, *rest), "in the rate twice"),
+    ("lars_step", all_momenta_shrink, "has no gradient: leave it and its momentum"),
     ("lars_step", decays_by_itself, "as AdamW does"),
     ("lars_step", looks_ahead, "Nesterov's momentum"),
     ("lars_step", overwrites_gradients, "it is"),

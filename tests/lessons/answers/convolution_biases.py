@@ -107,7 +107,8 @@ def new_layers(model, images):
     for conv, bias in biases.items():
         if bias is None or conv.bias is not None:
             continue
-        parameters = "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"
+        parameters = ["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
+        parameters += ["output_padding"] if conv.transposed else []
         new = type(conv)(**{name: getattr(conv, name) for name in parameters}, bias=False)
         new.weight = conv.weight
         for parent in list(model.modules()):
@@ -151,7 +152,8 @@ def zeros(model, images):
     return model
 
 
-def traced(model, images, *, single=False, fold=1.0, norms=subtracts_own_mean, alone=True, every=all, kinds=CONVOLUTIONS):
+def traced(model, images, *, single=False, fold=1.0, norms=subtracts_own_mean, alone=True, every=all, kinds=CONVOLUTIONS,
+           values=torch.Tensor.detach):
     """``in_a_copy`` with something left out."""
     modules = dict(model.named_modules(remove_duplicate=False))
     nodes = [node for node in torch.fx.Tracer().trace(model).nodes]
@@ -166,13 +168,19 @@ def traced(model, images, *, single=False, fold=1.0, norms=subtracts_own_mean, a
         if alone and any(module_of[node] in behind and module_of[node.args[0]] is not conv for node in nodes):
             continue
         for norm in behind:
-            norm.running_mean -= fold * conv.bias.detach()
+            norm.running_mean -= fold * values(conv.bias)
         conv.bias = None
     return model
 
 
 def after_running(model, images):
     model(images)
+    return traced(model, images)
+
+
+def watched(model, images):
+    for module in model.modules():
+        module.register_forward_hook(lambda module, arguments, output: None)
     return traced(model, images)
 
 
@@ -214,6 +222,11 @@ BIAS_WRONG = [
      "whose biases differ"),
     (lambda model, images: traced(model, images, norms=lambda n: subtracts_own_mean(n) or isinstance(n, nn.BatchNorm2d)),
      "stays in evaluation mode"),
+    (lambda model, images: traced(model, images, norms=lambda n: subtracts_own_mean(n) and n.training), "in both modes"),
+    (lambda model, images: traced(model, images, norms=lambda n: subtracts_own_mean(n) and not isinstance(n, nn.InstanceNorm1d | nn.InstanceNorm3d)),
+     "InstanceNorms in one and three dimensions"),
+    (lambda model, images: traced(model, images, values=lambda bias: bias), "Subtract the values alone"),
+    (watched, "Your hooks are still in the model"),
     (after_running, "changed the running statistics"),
     (lambda model, images: traced(model, images).eval(), "evaluation mode"),
     (lambda model, images: traced(model, images).train(), "even frozen ones"),

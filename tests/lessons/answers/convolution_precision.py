@@ -108,6 +108,7 @@ PRECISION_ROUTES = {
 }
 
 PRECISION_WRONG = [
+    ("train_step", mixed("unscale", "clip", "update", "step"), "Call it after `scaler.step(optimizer)`"),
     ("train_step", mixed("clip", "unscale", "step", "update"), "clipped the gradients while they were still scaled"),
     ("train_step", mixed("unscale", "unscale", "clip", "step", "update"), "so call it only once in a step"),
     ("train_step", mixed("clip", "step", "update", each=("unscale",)), "so call it only once in a step"),

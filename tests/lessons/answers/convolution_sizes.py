@@ -13,22 +13,22 @@ def eights(size):
 def grown(layer, keep_inputs=False, up=eights, fill=nn.init.zeros_):
     """A new layer of the padded sizes that holds the old one's numbers in its corner."""
     if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
-        new = type(layer)(up(layer.num_features), layer.eps, layer.momentum, layer.affine)
+        new = type(layer)(up(layer.num_features), layer.eps, layer.momentum, layer.affine, layer.track_running_stats)
     elif isinstance(layer, nn.Conv2d):
         inputs = layer.in_channels if keep_inputs else up(layer.in_channels)
-        new = nn.Conv2d(inputs, up(layer.out_channels), layer.kernel_size, layer.stride, layer.padding,
-                        bias=layer.bias is not None)
+        new = nn.Conv2d(inputs, up(layer.out_channels), layer.kernel_size, layer.stride, layer.padding, layer.dilation,
+                        bias=layer.bias is not None, padding_mode=layer.padding_mode)
     elif isinstance(layer, nn.Linear):
         new = nn.Linear(up(layer.in_features), up(layer.out_features), bias=layer.bias is not None)
     else:
         return layer
-    new = new.to(next(iter(layer.state_dict().values())).device)
+    new = new.train(layer.training).to(next(iter(layer.state_dict().values()), torch.empty(0)))
     with torch.no_grad():
         for name, tensor in new.state_dict().items():
             old = layer.state_dict()[name]
             if tensor.dim():
                 fill(tensor)
-                tensor[tuple(slice(0, size) for size in old.shape)] = old
+            tensor[tuple(slice(0, size) for size in old.shape)] = old
     for name, parameter in layer.named_parameters():
         new.get_parameter(name).requires_grad_(parameter.requires_grad)
     return new
@@ -43,9 +43,15 @@ class Cut(nn.Module):
         return self.network(images).narrow(1, 0, self.classes)
 
 
+def as_before(padded, model):
+    """In the model's mode, and each layer in its own."""
+    padded.training = model.training
+    return padded
+
+
 def new_layers(model, **changed):
     layers = [grown(layer, number == 0, **changed) for number, layer in enumerate(model)]
-    return Cut(nn.Sequential(*layers), model[-1].out_features).train(model.training)
+    return as_before(Cut(nn.Sequential(*layers), model[-1].out_features), model)
 
 
 def by_state_dict(model):
@@ -61,7 +67,7 @@ def by_state_dict(model):
             layer = padded[int(number)]
             setattr(layer, kind, nn.Parameter(made, tensor.requires_grad) if kind in dict(layer.named_parameters()) else made)
     assert padded[0].weight.shape[1] == kept
-    return Cut(padded, model[-1].out_features).train(model.training)
+    return as_before(Cut(padded, model[-1].out_features), model)
 
 
 class WithColumns(nn.Linear):
@@ -75,7 +81,7 @@ def last_layer_cuts(model):
     padded = new_layers(model).network
     last = padded[-1]
     last.__class__, last.columns = WithColumns, model[-1].out_features
-    return padded.train(model.training)
+    return as_before(padded, model)
 
 
 def masks_with_zeros(model):
@@ -90,7 +96,7 @@ def masks_with_zeros(model):
             outputs = self.network(images)
             return outputs * (torch.arange(outputs.shape[1], device=images.device) < classes)
 
-    return Masked().train(model.training)
+    return as_before(Masked(), model)
 
 
 def fresh_layers(model):
@@ -107,9 +113,19 @@ def leaves_the_norms(model):
                                for number, layer in enumerate(model)]), model[-1].out_features)
 
 
+def with_changed(model, **options):
+    """The options of each layer that has them."""
+    made = by_state_dict(model)
+    for layer in made.modules():
+        for name, value in options.items():
+            if hasattr(layer, name):
+                setattr(layer, name, value)
+    return made
+
+
 def classes_only(model):
     last = grown(model[-1], up=lambda size: eights(size) if size == model[-1].out_features else size)
-    return Cut(nn.Sequential(*model[:-1], last), model[-1].out_features).train(model.training)
+    return as_before(Cut(nn.Sequential(*model[:-1], last), model[-1].out_features), model)
 
 
 SIZE_ROUTES = {
@@ -120,7 +136,11 @@ SIZE_WRONG = [
     ("tensor_core_sizes", lambda model: new_layers(model).network, "The padded classes are still there"),
     ("tensor_core_sizes", masks_with_zeros, "The padded classes are still there"),
     ("tensor_core_sizes", fresh_layers, "Append zeros"),
-    ("tensor_core_sizes", trains_all, "the old one's `requires_grad`"),
+    ("tensor_core_sizes", trains_all, "the `requires_grad` of its old one"),
+    ("tensor_core_sizes", lambda model: new_layers(model).train(model.training), "A norm came back in the other mode"),
+    ("tensor_core_sizes", lambda model: new_layers(model).float(), "of the old ones' dtype"),
+    ("tensor_core_sizes", lambda model: with_changed(model, momentum=0.1), "another eps or momentum"),
+    ("tensor_core_sizes", lambda model: with_changed(model, padding_mode="zeros"), "a dilation and circular padding"),
     ("tensor_core_sizes", leaves_the_norms, "raised"),
     ("tensor_core_sizes", lambda model: new_layers(model, fill=lambda tensor: tensor.fill_(1e-3)), "Append only zeros"),
     ("tensor_core_sizes", classes_only, "You padded only the classes"),

@@ -173,6 +173,22 @@ def any_thread(trace):
     return by_cuts_of(start, end, work) - by_cuts_of(start, end, sorted([*work, *blocks], key=lambda s: s.start_us))
 
 
+def idle_in(trace, blocks):
+    start, end, _, work = parts(trace)
+    return by_cuts_of(start, end, work) - by_cuts_of(start, end, sorted([*work, *blocks], key=lambda s: s.start_us))
+
+
+def one_thread(trace):
+    blocks = parts(trace)[2]
+    return idle_in(trace, [s for s in blocks if s.thread == blocks[0].thread])
+
+
+def by_similar_names(trace):
+    threads = {s.thread for s in trace.spans if s.name.startswith("ProfilerStep#")}
+    return idle_in(trace, [s for s in trace.spans if s.category in HOST and "enumerate(DataLoader)#" in s.name
+                           and (not threads or s.thread in threads)])
+
+
 def pageable(batch, device):
     return tree_map(lambda v: v.to(device, non_blocking=True) if isinstance(v, torch.Tensor) else v, batch)
 
@@ -239,9 +255,27 @@ def on_another_stream(batch, device):
         return by_tree_map(batch, device)
 
 
+def whatever_can_be_iterated(batch, device):
+    if isinstance(batch, (torch.Tensor, dict)) or hasattr(batch, "_fields") or not hasattr(batch, "__iter__"):
+        return by_tree_map(batch, device)
+    return type(batch)([whatever_can_be_iterated(part, device) for part in batch])
+
+
 def half_way(images, mean, std):
     x = images.float().pin_memory().to(mean.device, non_blocking=True) / 255
     return (x - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
+
+
+def as_in_the_first_call(images, mean, std, kept={}):
+    return on_the_device(images, *kept.setdefault((mean.shape, mean.dtype), (mean, std)))
+
+
+def beside_the_loop(images, mean, std):
+    side = torch.Stream(mean.device)
+    with side:
+        found = on_the_device(images, mean, std)
+    torch.accelerator.current_stream().wait_stream(side)
+    return found
 
 
 def minus_in_bytes(images, mean, std):
@@ -266,6 +300,8 @@ WRONG = [
     ("to_device", moved_and(lambda v: v.t() if torch.is_tensor(v) and v.dim() == 2 else v), "was transposed"),
     ("to_device", lambda batch, device: [part.to(device) for part in batch], "took a tensor apart"),
     ("to_device", lambda batch, device: (by_tree_map(part, device) for part in batch), "a generator"),
+    ("prepare", as_in_the_first_call, "Do you keep something from an earlier call?"),
+    ("prepare", beside_the_loop, "A race"),
     ("prepare", minus_in_bytes, "10 − 20 is 246"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std.sqrt()), "already a root"),
     ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - 255 * mean.view(-1, 1, 1)) / std.view(-1, 1, 1), "one of the two"),
@@ -276,6 +312,8 @@ WRONG = [
     ("input_bound", lambda trace: 0.9 * by_cuts(trace), "Which of these differs in your version?"),
     ("input_bound", kernels_alone, "A copy or a memset is work of the GPU too"),
     ("input_bound", whole_trace, "counts only where no step is marked"),
+    ("input_bound", one_thread, "Where no step is marked, the loader's blocks of all threads count"),
+    ("input_bound", by_similar_names, "is recognised by the beginning of its name"),
     ("input_bound", any_thread, "Another thread has its own loader"),
     ("input_bound", lambda trace: 100 * by_cuts(trace), "in per cent"),
     ("input_bound", lambda trace: by_cuts(trace) > 0.5, "not whether it is large"),
@@ -291,6 +329,7 @@ WRONG = [
     ("to_device", lambda batch, device: tree_map(lambda v: v.pin_memory().to(device, non_blocking=True) if torch.is_tensor(v) else v, batch), "raised"),
     ("to_device", one_buffer, "A race"),
     ("to_device", on_another_stream, "A race"),
+    ("to_device", whatever_can_be_iterated, "A text's parts are texts again"),
     ("to_device", lambda batch, device: tree_map(lambda v: torch.as_tensor(v).to(device) if not isinstance(v, str) else v, by_tree_map(batch, device)), "A number became a tensor"),
     ("to_device", lambda batch, device: tree_map(lambda v: v.float() if isinstance(v, torch.Tensor) else v, by_tree_map(batch, device)), "a copy does not change the dtype"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std).cpu(), "stay on the device"),

@@ -7,17 +7,16 @@ import numpy as np
 import torch
 
 
-def within_windows(lengths, world, batch_size, epoch):
-    """Sorted exactly; then shuffled within windows about as long as a step, that begin elsewhere in each epoch."""
+def moved_by_less_than_a_step(lengths, world, batch_size, epoch):
+    """Sorted exactly; then each sample moves by less than a step, up or down."""
     if len(lengths) < world:
         raise ValueError("not enough samples")
     draw = random.Random(f"make_batches {epoch}")
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     steps = math.ceil(len(order) / (world * batch_size))
-    window = math.ceil(len(order) / steps)
-    for start in range(-draw.randrange(window), len(order), window):
-        part = order[max(0, start):start + window]
-        order[max(0, start):start + window] = draw.sample(part, len(part))
+    most = 0.9 * len(order) / steps
+    moved = [place + draw.uniform(-most, most) for place in range(len(order))]
+    order = [order[place] for place in sorted(range(len(order)), key=moved.__getitem__)]
     found = []
     for step in range(steps):
         found.append(order[len(order) * step // steps:len(order) * (step + 1) // steps])
@@ -57,7 +56,7 @@ def back_and_forth(lengths, world, batch_size, epoch):
     return ranks
 
 
-DEALING_ROUTES = [within_windows, by_torch, back_and_forth]
+DEALING_ROUTES = [moved_by_less_than_a_step, by_torch, back_and_forth]
 
 
 # -- wrong ones -------------------------------------------------------------------------------------
@@ -130,7 +129,32 @@ def every_three_epochs(lengths, world, batch_size, epoch):
     return by_torch(lengths, world, batch_size, epoch % 3)
 
 
+_drawn, _orders = random.Random(0), {}
+
+
+def drawn_from_one_generator(lengths, world, batch_size, epoch):
+    return by_torch(lengths, world, batch_size, _drawn.randrange(10 ** 9))
+
+
+def remembered(lengths, world, batch_size, epoch):
+    """For other lengths the order is the one of the first."""
+    key = epoch, len(lengths), world, batch_size
+    if key not in _orders:
+        _orders[key] = by_torch(lengths, world, batch_size, epoch)
+    return _orders[key]
+
+
+def short_ones_first(lengths, world, batch_size, epoch):
+    """The steps are shuffled within two halves: the shorter samples, then the longer ones."""
+    ranks = by_torch(lengths, world, batch_size, epoch)
+    turn = sorted(range(len(ranks[0])), key=lambda step: lengths[ranks[0][step][0]] > sorted(lengths)[len(lengths) // 2])
+    return [[batches[step] for step in turn] for batches in ranks]
+
+
 DEALING_WRONG = [
+    (drawn_from_one_generator, "depends on earlier calls"),
+    (remembered, "the same batches for other lengths"),
+    (short_ones_first, "Shuffle *all* steps together"),
     (every_three_epochs, "again in a later epoch"),
     (asserts, "'raised AssertionError' and should be 'raised ValueError'"),
     (distributed_sampler, "similar length"),

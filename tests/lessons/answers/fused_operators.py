@@ -1,5 +1,7 @@
 """Lesson 07, what needs no compiler: right answers by other routes, and wrong ones."""
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -86,6 +88,13 @@ def checkpointed(x):
     return checkpoint(lambda x: x * torch.sigmoid(x), x, use_reentrant=False)
 
 
+def reentrant(x):
+    """Which refuses `torch.autograd.grad`."""
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(F.silu, x, use_reentrant=True)
+
+
 def _of(derivative):
     class Function(torch.autograd.Function):
         @staticmethod
@@ -103,6 +112,60 @@ def _of(derivative):
 def _first(gradient, x):
     s = torch.sigmoid(x)
     return gradient * (s + x * s * (1 - s))
+
+
+def _no_graph(gradient, x):
+    if torch.is_grad_enabled():
+        raise NotImplementedError("no second derivative")
+    return _first(gradient, x)
+
+
+class _FirstOnly(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, gradient, x):
+        return _first(gradient, x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("no second derivative")
+
+
+class _Attribute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return F.silu(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _first(gradient, ctx.x)
+
+
+class _Stack(torch.autograd.Function):
+    kept: ClassVar[list] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        _Stack.kept.append(x)
+        return F.silu(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _first(gradient, _Stack.kept.pop())
+
+
+class _Logit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        s = torch.sigmoid(x)
+        ctx.save_for_backward(s)
+        return x * s
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        s, = ctx.saved_tensors
+        return gradient * s * (1 + torch.logit(s) * (1 - s))
 
 
 class _Kept(torch.autograd.Function):
@@ -132,7 +195,7 @@ def _by_exp(gradient, x):
 OPERATOR_ROUTES = {
     "attention": [by_bias, by_expanded_mask, told_the_scale, by_other_names],
     "head_loss": [by_module, by_nll, by_loss_module, by_sum, by_compiled_loss],
-    "swish": [lambda x: F.silu(x), once, by_compiler, checkpointed, _of(_first)],
+    "swish": [lambda x: F.silu(x), once, by_compiler, checkpointed, _of(_first), _of(_no_graph), _of(_FirstOnly.apply), reentrant],
 }
 
 
@@ -181,6 +244,15 @@ OPERATOR_WRONG = [
     ("attention", scaled_in_place, "overwritten its input `q`"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q.float(), k.float(), v.float(), mask).to(q.dtype),
      "only as exact as float32"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, dropout_p=0.1), "Is dropout left on"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, scale=q.shape[1] ** -0.5), "not the heads"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask).to(q.dtype),
+     "lower precision"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask).nan_to_num(), "A nan is right here"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(F.rms_norm(
+        torch.lerp(residual, gate * x, 0.5), x.shape[-1:], weight, 1e-6) @ projection.T, target), "halve the residual too"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.nll_loss(F.log_softmax(F.rms_norm(
+        residual + 0.5 * gate * x, x.shape[-1:], weight, 1e-6) @ projection.T, 0), target), "not over the rows"),
     ("head_loss", added_in_place, "overwritten its input `residual`"),
     ("head_loss", in_float32, "only as exact as float32"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(x * 2, residual, gate, weight, projection, target),
@@ -215,6 +287,10 @@ OPERATOR_WRONG = [
     ("swish", _of(_cut), "silently wrong"),
     ("swish", lambda x: _Kept.apply(x), "Keep only `x`"),
     ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x) * (1 - x * torch.sigmoid(-x))), "A sign"),
+    ("swish", lambda x: _Attribute.apply(x), "changed in place between the forward and the backward pass"),
+    ("swish", lambda x: _Stack.apply(x), "in its own `ctx`"),
+    ("swish", lambda x: _Logit.apply(x), "`logit` is inf"),
+    ("swish", _of(lambda gradient, x: _first(gradient, x.bfloat16()).to(gradient.dtype)), "lower precision"),
     ("swish", lambda x: F.gelu(x), "That is GELU"),
     ("swish", lambda x: F.hardswish(x), "corners"),
     ("swish", lambda x: F.mish(x), "Mish"),

@@ -78,6 +78,14 @@ def real_ones_in_a_loop(parameters):
     return torch.optim.AdamW(groups_of(parameters), lr=1e-3, fused=looped)
 
 
+def the_real_ones_fused(parameters):
+    groups = {}
+    for each in parameters:
+        groups.setdefault((each.dim() > 1, each.is_complex()), []).append(each)
+    return torch.optim.AdamW([{"params": group, "weight_decay": 0.1 * matrix, "fused": not complex_one, "foreach": complex_one}
+                              for (matrix, complex_one), group in groups.items()], lr=1e-3)
+
+
 def own_lr_for_biases(parameters):
     groups = groups_of(parameters)
     groups[-1]["lr"] = 2e-3
@@ -133,7 +141,10 @@ OPTIMIZER_WRONG = [("make_optimizer", *wrong) for wrong in (
      "more than two dimensions"),
     (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.dim() < 2), lr=1e-3),
      "groups are swapped"),
+    (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.squeeze().dim() > 1), lr=1e-3),
+     "did not count the dimensions of size 1"),
     (fused_or_not, "`fused=False` means a loop"),
+    (the_real_ones_fused, "lists must update all of them"),
     (fused_if(lambda parameters: all(each.dtype != torch.complex64 for each in parameters)), "all the params to be floating point"),
     (fused_if(lambda parameters: not any(each.is_complex() for each in parameters if each.dim() > 1)), "but torch.complex128"),
     (thaws, "A frozen parameter must stay frozen"),

@@ -22,7 +22,7 @@ def _both(one, other):
     return sum(max(0.0, min(b, d) - max(a, c)) for a, b in one for c, d in other)
 
 
-def by_intersection(traces, slower=1.3):
+def by_intersection(traces, slower=1.3, middle=np.median, elements=True, others=True, text=False):
     """Exposed is NCCL less what it shares with computing; who waits in NCCL least is late."""
     exposed, compute, loading, times, groups = [], [], [], [], defaultdict(dict)
     for rank, trace in enumerate(traces):
@@ -37,7 +37,7 @@ def by_intersection(traces, slower=1.3):
         times.append(busy[-1][1] - busy[0][0])
         for s in kernels:
             if "nccl" in s.name:
-                key = s.args["Process Group Ranks"], s.args["Collective name"], s.args["In msg nelems"]
+                key = s.args["Process Group Ranks"], s.args["Collective name"], s.args["In msg nelems"] if elements else 0
                 groups[key].setdefault(rank, []).append(s.end_us - s.start_us)
     late = int(np.argmin(exposed))
     other = [rank for rank in range(len(traces)) if rank != late]
@@ -46,15 +46,16 @@ def by_intersection(traces, slower=1.3):
         return {"rank": late, "why": ("compute", "input")[int(np.argmax(excess))]}
     if np.median(exposed) < 0.2 * max(times):
         return {"rank": None, "why": None}
-    sizes = {len(of_rank) for of_rank in groups.values()}
-    if sizes == {len(traces)}:
-        return {"rank": None, "why": "network"}
-    least = {key: np.median(np.min(list(of_rank.values()), axis=0)) for key, of_rank in groups.items()}
+    kinds = [(*key[1:], len(of_rank)) for key, of_rank in groups.items()]
+    groups = {key: of_rank for (key, of_rank), kind in zip(groups.items(), kinds) if kinds.count(kind) > 1}
+    least = {key: middle(np.min(list(of_rank.values()), axis=0)) for key, of_rank in groups.items()}
     fastest = {key: min(us for other, us in least.items() if other[1:] == key[1:] and len(groups[other]) == len(groups[key]))
                for key in groups}
-    members = {rank: [rank in of_rank for of_rank in groups.values()] for rank in range(len(traces))}
+    members = {rank: [str(rank) in key[0] if text else rank in of_rank for key, of_rank in groups.items()]
+               for rank in range(len(traces))}
     slow = [least[key] > slower * fastest[key] for key in groups]
-    blamed = [rank for rank, inside in members.items() if any(slow) and inside == slow]
+    blamed = [rank for rank, inside in members.items() if any(slow) and (
+        inside == slow if others else all(is_in for is_in, is_slow in zip(inside, slow) if is_slow))]
     return {"rank": blamed[0] if len(blamed) == 1 else None, "why": "network"}
 
 
@@ -125,6 +126,12 @@ NAMING_WRONG = [
     (lambda traces: mistakes.find_straggler(traces, network=0.5), "a fifth of the time or more"),
     (lambda traces: by_intersection(traces, slower=1.0), "1.3 times"),
     (lambda traces: by_intersection(traces, slower=3.0), "1.3 times"),
+    (lambda traces: by_intersection(traces, middle=np.mean), "by the median of equal collectives"),
+    (lambda traces: by_intersection(traces, middle=np.min), "equal collectives"),
+    (lambda traces: by_intersection(traces, elements=False), "no rank is in every slow group and in no other"),
+    (lambda traces: by_intersection(traces, others=False), "no rank is in every slow group and in no other"),
+    (lambda traces: by_intersection(traces, text=True), "numbers"),
+    (lambda traces: mistakes.find_straggler(traces, timed="steps"), "ends with the last work on the GPU"),
     (all_of_nccls_time, "You count all of NCCL's time"),
     (nobody, "waits least itself"),
     (slowest_kernels, "the most work"),

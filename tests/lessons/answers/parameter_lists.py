@@ -202,6 +202,27 @@ def keeps_the_first_parameters(averages, parameters, decay):
     by_product_and_sum(averages, known, decay)
 
 
+places_by_dtype = {}  # by how many averages there are
+
+
+@torch.no_grad()
+def keeps_the_groups(averages, parameters, decay):
+    parameters = list(parameters)
+    if len(averages) not in places_by_dtype:
+        lists = places_by_dtype[len(averages)] = {}
+        for place, average in enumerate(averages):
+            lists.setdefault(average.dtype, []).append(place)
+    for dtype, places in places_by_dtype[len(averages)].items():
+        torch._foreach_lerp_([averages[i] for i in places], [parameters[i].to(dtype) for i in places], 1 - decay)
+
+
+def converts_the_parameters(averages, parameters, decay):
+    parameters = list(parameters)
+    for average, parameter in zip(averages, parameters):
+        parameter.data = parameter.data.to(average.dtype)
+    by_product_and_sum(averages, parameters, decay)
+
+
 # -- clip ----------------------------------------------------------------------------------------------------------------
 
 
@@ -319,6 +340,19 @@ def one_after_the_other(parameters, max_norm):
     return torch.stack(norms).norm() if norms else torch.tensor(0.0)
 
 
+def of_what_numpy_knows(parameters, max_norm):
+    return by_torch([each for each in parameters if each.dtype != torch.bfloat16], max_norm)
+
+
+@torch.no_grad()
+def into_new_gradients(parameters, max_norm):
+    with_gradient = [each for each in parameters if each.grad is not None]
+    norm = nn.utils.get_total_norm([each.grad for each in with_gradient])
+    for each in with_gradient:
+        each.grad = (each.grad * (max_norm / (norm + 1e-6)).clamp(max=1.0)).to(each.dtype)
+    return norm
+
+
 kept_gradients = {}  # by what the parameters are
 
 
@@ -350,6 +384,8 @@ PARAMETER_WRONG = [
      "A frozen parameter keeps its gradient"),
     ("clear_grads", lambda parameters: [to_none(parameter) for parameter in list(parameters)[:-1]], "no parameter may have"),
     ("clear_grads", lambda parameters: None, "Nothing was cleared"),
+    ("clear_grads", lambda parameters: [to_none(each) for each in parameters if each.grad is not None and each.grad.any()],
+     "\"gradients of an earlier step, one of them 0\""),
     ("clear_grads", lambda parameters: to_none(next(iter(parameters))), "Only the first"),
     ("clear_grads", lambda parameters: parameters.zero_grad(), "object has no attribute"),
     ("update_average", one_list, "A list of tensors is empty"),
@@ -395,6 +431,14 @@ PARAMETER_WRONG = [
     ("update_average", keeps_the_first_parameters, "keep nothing from one call to the next"),
     ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, 1 - round(1 - decay, 3)),
      "You round the share"),
+    ("update_average", keeps_the_groups, "Group them again in each call"),
+    ("update_average", converts_the_parameters, "You have changed the parameters themselves"),
+    ("update_average", lambda averages, parameters, decay: by_product_and_sum(
+        *zip(*[pair for pair in zip(averages, parameters) if pair[0].dtype != torch.bfloat16] or [((), ())]), decay),
+     "in bfloat16, has not changed"),
+    ("clip", of_what_numpy_knows, "lacks the gradients in bfloat16"),
+    ("clip", into_new_gradients, "The gradients are new tensors"),
+    ("clip", squaring(torch.Tensor.float), "overflows in float32"),
     ("clip", keeps_the_first_gradients, "keep nothing from one call to the next"),
     ("clip", squares_in_the_gradients_dtype, "overflows in float16"),
     ("clip", lambda parameters, max_norm: by_torch([each for each in parameters if each.requires_grad], max_norm),

@@ -51,7 +51,7 @@ def by_loop(eager, compiled, steps):
     if not usual:
         return False, None
     steady = statistics.median(usual)
-    cost = statistics.fmean([ms if compiles else steady for ms, compiles in compiled[1:]])
+    cost = statistics.fmean([ms if compiles else steady for ms, compiles in compiled[1:]] or [steady])
     before = statistics.median(eager)
     if before - cost <= 0.05 * before:
         return False, None
@@ -92,6 +92,11 @@ RECKONED_WRONG = [
     ("predicted_gain", lambda kernels, outputs: len(kernels), "the number of kernels"),
     ("predicted_gain", lambda kernels, outputs: 1 / reckoned(kernels, outputs), "the inverse"),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, lasting=lambda name, outputs: True), "stays in a register"),
+    ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, lasting=lambda name, outputs: (
+        name in outputs or name in kernels[-1][1])), "only if `outputs` names them"),
+    ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, guard=lambda kernels, after: sum(
+        sum(part.values()) for kernel in kernels for part in kernel)),
+     "what nobody needs"),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, inside=lambda name, made: False), "In one kernel"),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs) if kernels else 0.0, "no gain: a factor of 1"),
     ("predicted_gain", lambda kernels, outputs: reckoned([[dict.fromkeys(part, 1) for part in kernel] for kernel in kernels], outputs),

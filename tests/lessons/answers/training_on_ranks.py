@@ -31,7 +31,7 @@ def by_hand(rank, world, model, dataset, batch_size, epochs):
 
 def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, size=1, inner=False, lr=0.2, group=True,
               clear=True, reduction="mean", drop=None, ids=None, where="vgpu", always=None,
-              workers=0, frozen=True):
+              workers=0, frozen=True, loss=F.mse_loss, short=True, looks=False):
     """Right as it stands."""
 
     def main(rank, world, model, dataset, batch_size, epochs):
@@ -44,21 +44,39 @@ def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, si
         loader = DataLoader(dataset, per_rank, sampler=sampler, shuffle=not share, drop_last=drop == "loader",
                             num_workers=workers)
         optimizer = torch.optim.SGD(ddp.parameters(), lr=lr * (world if factor == "rate" else 1))
+        if looks:
+            dataset[0]
         for number in range(always or epochs):
             if epoch and share:
                 sampler.set_epoch(number)
             for x, y in loader:
-                loss = F.mse_loss((model if inner else ddp)(x.to("vgpu")), y.to("vgpu"), reduction=reduction)
-                loss = loss / world if factor == "divided" else loss
+                if len(x) < per_rank and not short:
+                    continue
+                own = loss((model if inner else ddp)(x.to("vgpu")), y.to("vgpu"), reduction=reduction)
+                own = own / world if factor == "divided" else own
                 if clear is True:
                     optimizer.zero_grad()
-                loss.backward()
+                own.backward()
                 if clear == "too late":
                     optimizer.zero_grad()
                 optimizer.step()
         return ddp
 
     return main
+
+
+def without_padding(rank, world, model, dataset, batch_size, epochs):
+    """Shares of unequal size: the last ranks have a sample less."""
+    dist.init_process_group()
+    ddp = DistributedDataParallel(model.to("vgpu"))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(epoch)).tolist()
+        for x, y in DataLoader(Subset(dataset, order[rank::world]), batch_size):
+            optimizer.zero_grad()
+            F.mse_loss(ddp(x.to("vgpu")), y.to("vgpu")).backward()
+            optimizer.step()
+    return ddp
 
 
 def everything_on_each_rank(rank, world, model, dataset, batch_size, epochs):
@@ -181,6 +199,11 @@ MAIN_WRONG = [
     (_training(clear="too late"), "between `backward()` and `step()`"),
     (_training(clear=False), "`optimizer.zero_grad()` in each step"),
     (_training(reduction="sum"), "Use its mean"),
+    (_training(loss=F.l1_loss), "absolute errors"),
+    (_training(loss=lambda out, y, reduction: F.mse_loss(out.squeeze(-1), y)), "different shapes"),
+    (_training(short=False), "short last batch"),
+    (_training(looks=True), "Read a sample only to train on it"),
+    (without_padding, "pad the shares to equal size"),
     (_training(ids=True), "device_ids=[0]"),
     (_training(where="cpu"), "move the model"),
     (everything_on_each_rank, "did not go from GPU to GPU"),

@@ -29,7 +29,8 @@ def make_network(kind: str, seed: int, width: int, columns: int = 1) -> nn.Modul
 
 def _norm(norm: nn.Module) -> nn.Module:
     """The norm with other weights and statistics than a new one has."""
-    nn.init.uniform_(norm.weight, 0.5, 1.5)
+    if norm.affine:
+        nn.init.uniform_(norm.weight, 0.5, 1.5)
     if norm.track_running_stats:
         nn.init.uniform_(norm.running_mean, -1.0, 1.0)
         nn.init.uniform_(norm.running_var, 0.5, 2.0)
@@ -44,12 +45,13 @@ NETWORKS = {
         nn.Linear(2 * width, columns)),
     "images": lambda width, columns: nn.Sequential(
         nn.Unflatten(1, (1, 1, width)), nn.Conv2d(1, 3, (1, 3), padding=(0, 1)), _norm(nn.BatchNorm2d(3, momentum=None)),
-        nn.Tanh(), nn.Flatten(), nn.Linear(3 * width, columns)),
+        nn.Tanh(), nn.Unflatten(1, (3, 1)), _norm(nn.BatchNorm3d(3, affine=False)), nn.Flatten(),
+        nn.Linear(3 * width, columns)),
     "no statistics": lambda width, columns: nn.Sequential(
         nn.Linear(width, 2 * width), _norm(nn.BatchNorm1d(2 * width, track_running_stats=False)), nn.Tanh(),
         nn.Linear(2 * width, columns)),
     "frozen": lambda width, columns: nn.Sequential(
-        nn.Linear(width, 2 * width), _norm(nn.BatchNorm1d(2 * width)), nn.Tanh(),
+        nn.Linear(width, 2 * width), _norm(nn.BatchNorm1d(2 * width)).requires_grad_(False), nn.Tanh(),
         nn.Linear(2 * width, columns).requires_grad_(False)),
     "frozen at first": lambda width, columns: nn.Sequential(
         nn.Linear(width, 2 * width).requires_grad_(False), nn.Tanh(), nn.Linear(2 * width, columns)),

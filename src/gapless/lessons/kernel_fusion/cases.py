@@ -23,9 +23,9 @@ def exact(case: Case) -> Case:
     return replace(varied(case, "float64"), tolerance=(2e-8, 1e-8))
 
 
-def with_nan(case: Case) -> Case:
-    """``case``, in which an element of ``x`` is nan, as after a step that went wrong: what follows has to show it."""
-    case.inputs["x"].flat[5] = np.nan
+def with_nan(case: Case, name: str = "x") -> Case:
+    """``case``, in which an element of that input is nan, as after a step that went wrong: what follows has to show it."""
+    case.inputs[name].flat[5] = np.nan
     return replace(case, name=f"{case.name}, one is nan")
 
 

@@ -7,6 +7,12 @@ import numpy as np
 from ...course.causes import of_numbers
 from .stage import OUTPUTS
 
+GRADIENT = "gradient of `x`"
+SILENTLY_WRONG = (
+    "The first derivative is right, and the second one silently wrong. Let `backward` compute it from `ctx.saved_tensors` "
+    "with operators that autograd knows. Or refuse it: `@torch.autograd.function.once_differentiable` above `backward`.")
+_NEARLY = 0.02  # of the largest number: what half precision and a few operators on it may bring about
+
 
 def alike(found, wanted) -> bool:
     """Equal, except for rounding."""
@@ -24,4 +30,9 @@ def of_digits(found: dict, wanted: dict) -> str | None:
 
 def of_outputs(found: dict, wanted: dict, name: str = OUTPUTS) -> str | None:
     """What wrong numbers have to do with the right ones."""
-    return of_numbers(*(np.asarray(each[name], dtype=float) for each in (found, wanted)), {})
+    own, right = (np.asarray(each[name], dtype=float) for each in (found, wanted))
+    told = of_numbers(own, right, {})
+    if told is None and np.allclose(own, right, rtol=_NEARLY, atol=_NEARLY * np.nanmax(np.abs(right)), equal_nan=True):
+        return ("It is close, but not equal: is something computed in a lower precision (`.bfloat16()`, `.half()`, "
+                "autocast)? Keep the inputs' dtype.")
+    return told

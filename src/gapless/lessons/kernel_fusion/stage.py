@@ -23,6 +23,7 @@ from ...measure.compile_calls import CompileCalls
 COMPARED = 600  # elements of a tensor, of more about as many
 # What is seen, in the words of the answer.
 OUTPUTS, DTYPE, LOSS = "outputs", "dtype", "loss"
+SECOND, REFUSED = "second derivative", "refused"
 
 
 def names() -> dict:
@@ -112,6 +113,19 @@ def gradients_of(**tensors: torch.Tensor) -> dict:
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
     """Zero where none has come back."""
     return some(torch.zeros_like(tensor) if tensor.grad is None else tensor.grad)
+
+
+def second_derivative(function, x: torch.Tensor, gradient: torch.Tensor):
+    """Of ``x · function(x)``, such that a part that is cut off makes it wrong and no error; or that it is refused, as for a
+    function that is differentiable once."""
+    x, gradient = x.detach().requires_grad_(), gradient.to(x.dtype)
+    outputs = x * function(x)
+    try:
+        first, = torch.autograd.grad(outputs, x, gradient, create_graph=True)
+        first.backward(gradient)  # `torch.autograd.grad` would go past a refusal that leads nowhere
+    except Exception:  # an error of any kind is a refusal
+        return REFUSED
+    return gradient_of(x)
 
 
 def ready(tensor: torch.Tensor, options: dict) -> torch.Tensor:

@@ -34,11 +34,13 @@ def _numbers(trace: Trace, blocks: str) -> dict[str, float]:
 
     return {"compute": covered(computing), "summed": _sum(computing), "count": len(computing), "nccl": _sum(nccl),
             "exposed": covered([*nccl, *computing]) - covered(computing), "end": end, "time": end - start,
+            "steps": max(span.end_us for span in steps) - start,
             "input": _sum(loading) if blocks == "whole" else covered([*by, *loading]) - covered(by)}
 
 
 def find_straggler(traces, *, who="least exposed", even=0.05, network=0.2, why="more than others",
-                   blocks="idle", compute="compute", groups=True, counted="exposed"):
+                   blocks="idle", compute="compute", groups=True, counted="exposed",
+                   timed="time", middle=median):
     """Right as it stands."""
     rows = [_numbers(trace, blocks) for trace in traces]
     for row in rows:
@@ -48,14 +50,14 @@ def find_straggler(traces, *, who="least exposed", even=0.05, network=0.2, why="
                  "last end": ("end", max)}[who]
     late = rows.index(best(rows, key=lambda row: row[key]))
     own, others = rows[late], [row for place, row in enumerate(rows) if place != late] or rows
-    time = median(row["time"] for row in rows)
-    gap = median(row["exposed"] for row in others) - own["exposed"]
+    time = median(row[timed] for row in rows)
+    gap = middle(row["exposed"] for row in others) - own["exposed"]
     if who == "least exposed" and gap < even * time:
-        if median(row["exposed"] for row in rows) < network * time:
+        if middle(row["exposed"] for row in rows) < network * time:
             return {RANK: None, WHY: None}
         found = straggler(dict(enumerate(traces))) if groups else None
         return {RANK: found.rank if found else None, WHY: "network"}
-    more = {name: own[key] - mean(row[key] for row in others) for name, key in (("compute", compute), ("input", "input"))}
+    more = {name: own[key] - middle(row[key] for row in others) for name, key in (("compute", compute), ("input", "input"))}
     if why == "largest":
         more = {"compute": own[compute], "input": own["input"]}
     elif why == "any input":
@@ -97,8 +99,12 @@ NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
         "You count all of NCCL's time. The part beside kernels costs nothing. Count the part in which nothing computes, "
         "`covered(nccl + computing) - covered(computing)`.")),
     Way("groups", False, (
-        "The ranks communicate in several groups here, and those of one rank take at least 1.3 times as long. Look at "
-        "`span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),
+        "The ranks communicate in several groups here, and those of one rank take over 1.3 times as long. Compare "
+        "groups by the median of equal collectives. A group with nothing to be compared with does not count. "
+        "`span.args[\"Process Group Ranks\"]` is a text: read its numbers.")),
+    Way("timed", "steps", (
+        "The run's time ends with the last work on the GPU, which may be after the last step's span on the host.")),
+    Way("middle", mean, "Compare with the ranks' median. One rank that differs much moves the mean."),
     Way("blocks", "whole", (
         "The loader's time on the host costs nothing while the GPU still has work. Count the part in which the GPU is "
         "idle.")),

@@ -19,6 +19,7 @@ COMPUTE, COMMUNICATION, BESIDE, COPIES = 7, 20, 24, 28  # streams
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 LOADER_WITHOUT_WORKERS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 _LAUNCH_US, _CALL_US = 6.0, 40.0
+_FEW = 12  # elements of a small collective
 _KERNELS = {"all_reduce": ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
                            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)"),
             "_reduce_scatter_base": ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -33,12 +34,13 @@ class Plan:
     ``load``: fetching a batch; ``loader``: the name of its block; ``copy``: one to the GPU that is under way meanwhile, or,
     with ``fills``, memory that is set; ``copies``: one goes on beside each collective; ``first``: the first step's number;
     ``kernel``: a kernel's mean length; ``parts``: into how many kernels a layer is cut on a rank; ``beside``: how many
-    kernels a rank runs on a stream of their own, beside the layers; ``layers``: of the network, each one kernel forward
-    and two backward, with ``elements`` parameters; ``buckets``: how many collectives a step; ``rate``: elements a µs
-    that a link moves, by rank: the slowest of a group counts; ``grid``: rows of ranks whose members reduce and scatter
-    first, and then reduce across the rows, or 1 for one group of all; ``waits``: the host reads the loss at the end of
-    each step; ``skew``: what each rank's clock is ahead; ``older``: kernels have the names of NCCL before 2.19;
-    ``noise``: the share by which durations vary.
+    kernels a rank runs on a stream of their own, beside the layers; ``layers``: of the network, each one kernel forward and
+    two backward, with ``elements`` parameters; ``buckets``: how many collectives a step; ``rate``: elements a µs that a
+    link moves, by rank: the slowest of a group counts; ``grid``: rows of ranks whose members reduce and scatter first, and
+    then reduce across the rows, or 1 for one group of all; ``once``: group → how many times as long its first collective
+    takes; ``small``: group → how often it also reduces some numbers at the end of each step; ``waits``: the host reads the
+    loss at the end of each step; ``skew``: what each rank's clock is ahead; ``older``: kernels have the names of NCCL
+    before 2.19; ``noise``: the share by which durations vary.
     """
 
     load: np.ndarray
@@ -56,6 +58,8 @@ class Plan:
     elements: int = 400_000
     buckets: int = 3
     grid: int = 1
+    once: dict[tuple[int, ...], float] = field(default_factory=dict)
+    small: dict[tuple[int, ...], int] = field(default_factory=dict)
     waits: bool = False
     older: bool = False
     noise: float = 0.02
@@ -181,7 +185,11 @@ def _step(plan: Plan, step: int, ranks: list[_Rank], rng: np.random.Generator) -
             share = size // len(groups[0]) * len(groups[0]) if place == 0 else size // len(plan.groups()[0][0])
             for number, group in enumerate(groups):
                 _collective(plan, [ranks[r] for r in group], kind, share, f"{1 + place if plan.grid > 1 else 0}", group, rng,
-                            first=place == 0)
+                            first=place == 0, times=plan.once.get(group, 1.0) if step == bucket == 0 else 1.0)
+    for group, times in plan.small.items():
+        kind = "_reduce_scatter_base" if plan.grid > 1 and group in plan.groups()[0] else "all_reduce"
+        for _ in range(times):
+            _collective(plan, [ranks[r] for r in group], kind, _FEW, "9", group, rng, first=False)
     for rank, begin in zip(ranks, begins):
         rank.work("adam_step", 60.0 * varied[-2, rank.number], after=rank.ready[COMMUNICATION])
         if plan.waits:
@@ -200,12 +208,13 @@ def _layer(plan: Plan, step: int, rank: _Rank, name: str, varied: float, tid: in
         rank.work(name, plan.kernel[step, rank.number] * varied / parts, tid=tid)
 
 
-def _collective(plan: Plan, ranks: list[_Rank], kind: str, elements: int, label: str, group, rng, *, first: bool) -> None:
+def _collective(plan: Plan, ranks: list[_Rank], kind: str, elements: int, label: str, group, rng, *, first: bool,
+                times: float = 1.0) -> None:
     """Each rank calls it; the data moves when the last rank's kernel has begun."""
     args = {"Collective name": _PARAMETERS[kind], "In msg nelems": elements,
             "Out msg nelems": elements if kind == "all_reduce" else elements // len(group), "dtype": "Float",
             "Group size": len(group), "Process Group Name": label, "Process Group Ranks": str(list(group))}
-    transfer = (15 + elements / min(plan.rate[r] for r in group)) * (1 + plan.noise * rng.uniform(-1, 1))
+    transfer = times * (15 + elements / min(plan.rate[r] for r in group)) * (1 + plan.noise * rng.uniform(-1, 1))
     started = []
     for rank in ranks:
         begin, outer, inner = rank.now, rank.number_of_next(), rank.number_of_next()

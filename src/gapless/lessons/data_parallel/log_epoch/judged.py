@@ -13,7 +13,7 @@ from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
 from ..stage import make_network
 from .stage import (
-    AS_THEY_WERE,
+    AS_IT_WAS,
     CHECKPOINT,
     CONTENT,
     ELSEWHERE,
@@ -21,13 +21,15 @@ from .stage import (
     GONE,
     HOW,
     IN_PLACE,
+    KIND,
     LOSS,
     METRICS,
-    MODE,
     MODEL,
     MORE,
     OLD,
+    RAN,
     RENAMED,
+    WROTE,
 )
 
 MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
@@ -41,7 +43,8 @@ FEW = "one for the loss, plus those for saving on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
 TOLD, SUMS, NO_SUMS = "what the ranks have sent", "sums over their own samples", "not the sum over their own samples"
 THIS_EPOCH, TEXT, ROUNDED = "this epoch's", "text instead of numbers", "rounded"
-_WAITS, _WAITS_A_TENSOR = 2, 2
+_WAITS = 2  # for the loss; and to save as many as there are tensors, and one more
+_DIGITS = 6  # a mean that has no more has been rounded
 
 
 def logging_cases(seed: int) -> list[Case]:
@@ -65,14 +68,13 @@ def logging_cases(seed: int) -> list[Case]:
     return [case("a short last batch on rank 1", [[*whole, full], [*whole, 2]]),
             case("short batches at other places, targets of two columns", [[*whole, 1], [2, *whole], [*whole, full - 1]], 2,
                  again=True),
-            case("a rank without samples, a model in evaluation mode", [[*whole, 3], []], training=False)]
+            case("a rank without samples, a model in evaluation mode", [[*whole, 3], [], whole], training=False)]
 
 
 def wanted_logging(case: Case) -> dict:
     """What is found of a right answer."""
-    return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: RENAMED, CHECKPOINT: THIS_EPOCH,
-            METRICS: THIS_EPOCH, LEFT: 0, MODE: "training" if case.options["training"] else "evaluation",
-            MODEL: AS_THEY_WERE}
+    return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, WHOLE: RENAMED, READS: FEW, CHECKPOINT: THIS_EPOCH,
+            METRICS: THIS_EPOCH, LEFT: 0, MODEL: AS_IT_WAS}
 
 
 def seen_logging(case: Case, plain: dict, notes) -> dict:
@@ -90,22 +92,23 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
     found[TOLD] = SUMS if all(_tells(row[VALUES], squares, case.options["columns"])
                               for row, squares in zip(rows, _squares(case))) else NO_SUMS
     writers = [rank for rank, answer in enumerate(answers)
-               if answer[MORE] or not all(file[OLD] for file in answer[FILES].values())]
+               if answer[MORE] or answer[WROTE] or not all(file[OLD] for file in answer[FILES].values())]
     of_first = answers[0][FILES]
     new = not any(file[OLD] or file[CONTENT] is None for file in of_first.values())
     found[WRITERS] = ALL if any(writers[1:]) or writers[:1] not in ([], [0]) else RANK_0 if new else NOBODY
+    if new:
+        found[WHOLE] = next((file[HOW] for file in of_first.values() if file[HOW] != RENAMED), RENAMED)
     weights = _weights(case)
-    limits = [_WAITS + (_WAITS_A_TENSOR * len(weights) if rank == 0 else 0) for rank in range(len(rows))]
+    # A rank without samples waits as often as the others, which wait in no step.
+    limit = min([_WAITS, *(max(1, row[WAITS]) for row, of_rank in zip(rows[1:], case.options["sizes"][1:]) if not of_rank)])
+    limits = [limit + (len(weights) + 1 if rank == 0 else 0) for rank in range(len(rows))]
     found[READS] = FEW if all(row[WAITS] <= limit for row, limit in zip(rows, limits)) else ", ".join(
         f"{row[WAITS]} on rank {rank}" for rank, row in enumerate(rows))
     if new:
-        found[WHOLE] = next((file[HOW] for file in of_first.values() if file[HOW] != RENAMED), RENAMED)
         found[CHECKPOINT] = _as_wanted(case, of_first[CHECKPOINT][CONTENT], weights)
         found[METRICS] = _as_wanted(case, of_first[METRICS][CONTENT], answers[0][LOSS])
     found[LEFT] = answers[0][MORE]
-    asked = wanted_logging(case)
-    for name in (MODE, MODEL):
-        found[name] = next((answer[name] for answer in answers if answer[name] != asked[name]), asked[name])
+    found[MODEL] = next((answer[MODEL] for answer in answers if answer[MODEL] != AS_IT_WAS), AS_IT_WAS)
     return found
 
 
@@ -118,17 +121,17 @@ def _as_wanted(case: Case, content: dict, wanted) -> str:
         named = {name: np.asarray(value, dtype=np.float32) for name, value in content["model"].items()}
         same = named.keys() == wanted.keys() and all(np.array_equal(named[name], wanted[name]) for name in wanted)
         return THIS_EPOCH if same else "other weights"
-    return THIS_EPOCH if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
+    return THIS_EPOCH if content["loss"] == wanted else "another loss"
 
 
 def _weights(case: Case) -> dict[str, np.ndarray]:
-    model = make_network("plain", case.options["seed"], case.options["width"], case.options["columns"])
+    model = make_network(KIND, case.options["seed"], case.options["width"], case.options["columns"])
     return {name: value.numpy() for name, value in model.state_dict().items()}
 
 
 def _squares(case: Case) -> list[np.ndarray]:
     """Of each rank, the squared error of each of its samples, the mean over their columns."""
-    model = make_network("plain", case.options["seed"], case.options["width"], case.options["columns"])
+    model = make_network(KIND, case.options["seed"], case.options["width"], case.options["columns"])
     x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
     with torch.no_grad():
         squares = (model(x) - y).double().square().mean(1).numpy()
@@ -136,10 +139,20 @@ def _squares(case: Case) -> list[np.ndarray]:
 
 
 def _tells(values: list[list[float]], squares: np.ndarray, columns: int) -> bool:
-    """Whether a collective was given the sum of these squares, or their mean: as a number, or in parts."""
+    """Whether a collective was given the sum of these squares, or their mean: as a number, or in parts; or such a sum and a
+    number of samples or elements, both times the same."""
     total, count = squares.sum(), len(squares)
-    own = () if not count else (total, total / count, total + count, columns * total, columns * (total + count))
-    return not own or any(np.isclose(each, own, rtol=1e-3).any() for given in values for each in (*given, sum(given)))
+    if not count:
+        return True
+    own = (total, total / count, total + count, columns * total, columns * (total + count))
+    means = (total / count, columns * total / count)
+    for given in map(np.array, filter(None, values)):
+        sums = np.concatenate([given, np.convolve(given, np.ones(columns), "valid")])
+        ratios = sums[:, None] / np.where(given, given, np.inf)
+        if (np.isclose(np.append(sums, given.sum())[:, None], own, rtol=1e-3).any()
+                or np.isclose(ratios[..., None], means, rtol=1e-3).any()):
+            return True
+    return False
 
 
 def _which(case: Case, rank: int, loss: float) -> str:
@@ -156,8 +169,9 @@ def _which(case: Case, rank: int, loss: float) -> str:
              (OF_BATCHES, np.mean(own)),
              (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf),
              (SUMMED, columns * squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
-    known += tuple((ROUNDED, round(squares.mean(), digits)) for digits in (1, 2, 3))
-    return next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
+    words = next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
+    is_near = abs(loss - squares.mean()) < 0.06
+    return ROUNDED if words in (EXACT, OTHER) and is_near and round(loss, _DIGITS) == loss else words
 
 
 _WHY = {
@@ -174,6 +188,10 @@ _WHY = {
     (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
     (TOLD, NO_SUMS): "The loss is right, but no device has sent what it needs. Each rank's own sum of squares, from this "
                      "call alone, has to go into the one collective.",
+    (MODEL, RAN): "The model ran in another mode than it was in. Compute the loss in the mode that the model is in: call "
+                  "neither `eval()` nor `train()`.",
+    (MODEL, "in another mode"): "The model, or a part of it, is left in another mode than before. In evaluation mode, the "
+                                "next epoch trains without dropout. Call neither `eval()` nor `train()`.",
     (WRITERS, ALL): "Ranks other than 0 write too. On a shared disk they would write into each other's files. Put "
                     "everything about files under `if rank == 0:`.",
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
@@ -193,12 +211,10 @@ _WHY_OF = {
            "and read it once, after the epoch.",
     CHECKPOINT: "The checkpoint must hold `{\"epoch\": epoch, \"model\": model.state_dict()}`, with the weights as they "
                 "are.",
-    METRICS: "The metrics must be `{\"epoch\": epoch, \"loss\": loss}`, with the loss that you return, and both must be "
-             "numbers.",
-    MODE: "The model is left in another mode than before: in evaluation mode, the next epoch trains without dropout. Note "
-          "`model.training`, and restore it.",
-    MODEL: "The next epoch trains the model on. Leave its parameters on their device, with their `requires_grad`, and "
-           "compute no gradients here.",
+    METRICS: "The metrics must be `{\"epoch\": epoch, \"loss\": loss}`, with the very loss that you return, not rounded, "
+             "and both must be numbers.",
+    MODEL: "The next epoch trains the model on. Leave its weights, gradients and hooks, their device and `requires_grad` "
+           "as they are. `torch.no_grad()` changes nothing in the model.",
     LEFT: "There is another file beside the two. Rename the temporary file to the file's name.",
 }
 
@@ -214,6 +230,9 @@ def explain_logging(case: Case, found, wanted) -> str | None:
     if name == SENT and found[name] != NONE:
         return ("Each collective costs its start and the wait for the slowest rank. Put the sum and the count into one "
                 "tensor on the device, and reduce it once an epoch.")
+    if name == READS and all(each.startswith("1 ") for each in found[READS].split(", ")[1:]):
+        return ("Rank 0 waits more often than to read the loss once and each weight once. Read no value in a step, and copy "
+                "the weights once, to save them.")
     if name == READS and all(int(each.split()[0]) < max(len(sizes), 2 * _WAITS) for each, sizes in
                              zip(found[READS].split(", ")[1:], case.options["sizes"][1:])):
         return ("The host waits more than once for the loss. Each `.item()`, each comparison and each "

@@ -22,7 +22,7 @@ def main_cases(seed: int) -> list[Case]:
         return Case(f"{name}: {samples} samples, {world} ranks, {batch_size} a batch", {"x": x, "y": y}, options,
                     on_host={"x": "pageable", "y": "pageable"})
 
-    batch = int(rng.integers(3, 6))
+    batch = int(rng.integers(4, 7))  # so that no share's order comes again by chance
     return [case("whole batches", 2, 2 * batch * 3, batch), case("a short last batch", 2, 2 * (batch * 2 + 1), batch, 3),
             case("samples that do not divide", 3, 3 * batch * 2 - 1, batch),
             case("a frozen layer, targets of three columns", 2, 2 * batch * 2, batch, kind="frozen at first", columns=3)]
@@ -32,8 +32,8 @@ _WHY = {
     shared_judged.SHARES: "Each rank takes its own share: use a DistributedSampler(dataset, world, rank), or "
                           "places[rank::world] of an order that all ranks draw alike. The batch size is that of one "
                           "rank.",
-    shared_judged.ORDER: "The sampler's order depends on its epoch. Call `sampler.set_epoch(epoch)` before each epoch, "
-                         "or all have the same order.",
+    shared_judged.ORDER: "A rank has the same order in two epochs. The sampler's order depends on its epoch: call "
+                         "`sampler.set_epoch(epoch)` before each.",
     shared_judged.ALIKE: "The ranks have trained separately. DistributedDataParallel first takes rank 0's weights, and "
                          "averages the gradients in each backward pass. Call the wrapped model, not the module inside.",
     judged.SENT: "The gradients did not go from GPU to GPU in each step. Either each rank trained on everything, or they "
@@ -54,6 +54,11 @@ _OF_WEIGHTS = {
     shared_judged.SMALLER_BATCHES: "Each rank's batch is `world` times too small: `batch_size` is that of one rank.",
     shared_judged.PILED_UP: "The gradients of earlier steps are still there, and new ones are added. Call "
                             "`optimizer.zero_grad()` in each step, before the backward pass.",
+    shared_judged.WITHOUT_SHORT: "You take no step for an epoch's short last batch. It is a batch like the others: train on "
+                                 "it too.",
+    shared_judged.ABSOLUTE: "The loss is the mean of absolute errors (`F.l1_loss`). Use the squared ones, `F.mse_loss`.",
+    shared_judged.BROADCAST: "The outputs and the targets have different shapes, so the loss compares each output with each "
+                             "target of the batch. Leave the outputs as they are: rows × columns.",
     shared_judged.LOSS_SUMMED: "The loss is a sum over the batch. Use its mean (`F.mse_loss` as it is).",
     shared_judged.UNTRAINED: shared_judged.WHY_UNTRAINED,
 }
@@ -66,7 +71,7 @@ def explain_main(case: Case, found, wanted) -> str | None:
     if why is not None:
         return why
     if found.get(shared_judged.ORDER) == judged.DATASETS:
-        return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another order by "
+        return ("A rank takes an epoch's samples in the dataset's order. A `DistributedSampler` draws another order by "
                 "default (unless you pass `shuffle=False`), and it depends on the epoch: `sampler.set_epoch(epoch)`.")
     if found.get(shared_judged.SHARES) == judged.UNSEEN:
         return ("The check sees only what this process takes from `dataset`, and not what a loader's workers take. Leave "
@@ -79,7 +84,14 @@ def explain_main(case: Case, found, wanted) -> str | None:
         return ("The ranks meet, but not in each step. Average the gradients in each step, before the optimizer's "
                 "`step()`. DistributedDataParallel does so in each backward pass.")
     if str(found.get(shared_judged.SHARES)).startswith(judged.EPOCHS):
-        return "`epochs` says how often the ranks go through the dataset: `for epoch in range(epochs)`."
+        return ("`epochs` says how often the ranks go through the dataset: `for epoch in range(epochs)`. Each read counts, "
+                "so read a sample only to train on it.")
+    if str(found.get(shared_judged.SHARES)).startswith(judged.MORE):
+        return ("Each read of a sample counts. Read a sample only to train on it, not for its shape or for a loss "
+                "afterwards.")
+    if str(found.get(shared_judged.SHARES)).startswith(judged.UNEQUAL):
+        return ("If the samples do not divide evenly, pad the shares to equal size with samples that repeat. "
+                "`DistributedSampler(dataset, world, rank)` does so.")
     if str(found.get(shared_judged.SHARES)).endswith(judged.DROPPED):
         return ("Samples are dropped. Leave `drop_last` out, in the sampler and in the loader. A short last batch is "
                 "still a batch, and the sampler fills up the shares.")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import torch.nn.functional as F
 
 from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, COMPUTING, RANKS
 from ....words import counted
 from ..judged import (
+    ABSOLUTE,
     ALIKE,
     AS_BIG,
     BIG_BATCH,
+    BROADCAST,
     CHANGES,
     EACH_ONCE,
     LARGER_BATCHES,
@@ -24,6 +29,7 @@ from ..judged import (
     TOO_LARGE,
     TOO_SMALL,
     UNTRAINED,
+    WITHOUT_SHORT,
     big_batch,
     close,
 )
@@ -34,7 +40,9 @@ IN_EACH_STEP, NONE_SENT = "in each step", "none, or not in each step"
 WORK, SHARED, UNEVEN = "work of the ranks", "about as much for each", "much less on some than on others"
 _LEAST_WORK = 0.5  # of the rank with most
 DATASETS, ALL_ALIKE, DROPPED, EPOCHS = "that of the dataset", "the same in all", "are on no rank", "those of"
-UNSEEN, ALL_ON_EACH = "none that the check has seen", "all on each rank"
+SOME_ALIKE = "the same in some"
+UNSEEN, ALL_ON_EACH, UNEQUAL, MORE = ("none that the check has seen", "all on each rank", "unequal shares:",
+                                      "more than a rank's share:")
 
 
 def wanted_main(case: Case) -> dict:
@@ -52,11 +60,8 @@ def seen_main(case: Case, plain: dict, notes) -> dict:
     found = {**wanted_main(case), SHARES: shares}
     if shares == EACH_ONCE:
         per_epoch = len(samples[0]) // options["epochs"]
-        orders = [tuple(samples[0][epoch * per_epoch:(epoch + 1) * per_epoch]) for epoch in range(options["epochs"])]
-        if orders[0] == tuple(sorted(orders[0])):
-            found[ORDER] = DATASETS
-        elif len(set(orders)) < len(orders):
-            found[ORDER] = ALL_ALIKE if len(set(orders)) == 1 else "the same in some"
+        orders = [_order(taken, per_epoch) for taken in samples]
+        found[ORDER] = next((words for words in (DATASETS, ALL_ALIKE, SOME_ALIKE) if words in orders), CHANGES)
         found[BIG_BATCH] = _which(case, samples, weights[0])
         steps = options["epochs"] * -(-per_epoch // options["batch_size"])
         network = make_network(options["kind"], options["seed"], options["width"], options["columns"])
@@ -74,6 +79,14 @@ def seen_main(case: Case, plain: dict, notes) -> dict:
     return found
 
 
+def _order(taken: list[int], per_epoch: int) -> str:
+    """How the order of a rank's samples is from epoch to epoch."""
+    orders = [tuple(taken[start:start + per_epoch]) for start in range(0, len(taken), per_epoch)]
+    if any(order == tuple(sorted(order)) for order in orders):
+        return DATASETS
+    return {len(orders): CHANGES, 1: ALL_ALIKE}.get(len(set(orders)), SOME_ALIKE)
+
+
 def _shares(samples: list[list[int]], count: int, options: dict) -> str:
     """Whether each sample was taken on one rank, once an epoch; what fills up the ranks' shares may come twice."""
     world, epochs = options["world"], options["epochs"]
@@ -88,7 +101,8 @@ def _shares(samples: list[list[int]], count: int, options: dict) -> str:
             return f"{EPOCHS} {counted(most // each, 'epoch')}, not {epochs}"
         if most == least and 0 < least and most < each * epochs and len(set().union(*samples)) > most // epochs:
             return f"{count - most // epochs * world} of {count} {DROPPED}"
-        return f"{least} to {most} on a rank in {epochs} epochs, where {each * epochs} are its share"
+        kind = f"{UNEQUAL} " if least < most <= each * epochs else f"{MORE} " if least > each * epochs else ""
+        return f"{kind}{least} to {most} on a rank in {epochs} epochs, where {each * epochs} are its share"
     for epoch in range(epochs):
         places = [place for taken in samples for place in taken[epoch * each:(epoch + 1) * each]]
         if not all(0 <= place < count for place in places):
@@ -104,7 +118,9 @@ def _which(case: Case, samples: list[list[int]], weights: dict[str, np.ndarray])
     world = case.options["world"]
     for words, options in ((AS_BIG, {}), (TOO_LARGE, {"scale": world}), (TOO_SMALL, {"scale": 1 / world}),
                            (LARGER_BATCHES, {"batches": world}), (SMALLER_BATCHES, {"batches": 1 / world}),
-                           (PILED_UP, {"cleared": False}), (LOSS_SUMMED, {"reduction": "sum"}), (UNTRAINED, {"scale": 0.0})):
+                           (PILED_UP, {"cleared": False}), (LOSS_SUMMED, {"loss": partial(F.mse_loss, reduction="sum")}),
+                           (UNTRAINED, {"scale": 0.0}), (WITHOUT_SHORT, {"short": False}), (ABSOLUTE, {"loss": F.l1_loss}),
+                           (BROADCAST, {"loss": lambda out, y: (out.squeeze(-1) - y).square().mean()})):
         if close(weights, big_batch(case, samples, **options)):
             return words
     return OTHERS

@@ -6,8 +6,9 @@ import numpy as np
 
 from ....course.evidence import Case
 from ....course.variants import covering
+from ....words import counted
 from . import judged
-from .stage import AGREE, GLOBAL, OTHERS, RAISED, SEEDED
+from .stage import AGREE, GLOBAL, NOT_AGAIN, RAISED, SEEDED
 
 _EPOCHS = (0, 1, 2, 3, 7, 12, 20, 36)  # after the first: what comes again after 13 epochs or fewer, or after 16, is seen
 _TIMES = 2
@@ -40,7 +41,8 @@ def dealing_cases(seed: int) -> list[Case]:
         first = int(rng.integers(0, 50)) if first is None else first
         options = {"lengths": lengths, "world": world, "batch_size": batch_size,
                    "epochs": [first + each for each in _EPOCHS]}
-        return Case(f"{name}, {kind}, {count} samples for {world} ranks, {batch_size} a batch", {}, options)
+        return Case(f"{name}, {kind}, {counted(count, 'sample')} for {counted(world, 'rank')}, {batch_size} a batch", {},
+                    options)
 
     found = []
     kinds = {"count": list(COUNTS), "kind": list(KINDS), "world": (4, 2, 3, 8, 1), "batch_size": (8, 4, 16, 2)}
@@ -48,7 +50,10 @@ def dealing_cases(seed: int) -> list[Case]:
         world, batch_size = pick["world"], pick["batch_size"]
         found.append(case(pick["count"], pick["kind"], COUNTS[pick["count"]](rng, world * batch_size), world, batch_size))
     found.append(case("one too many", "sentences", 8 * 16 * 4 + 1, 4, 8))
-    found.append(case("as many again", "no two alike", 8 * 16 * 4 + 1, 4, 8, found[-1].options["epochs"][0]))
+    first = found[-1].options
+    found.append(case("as many again", "no two alike", 8 * 16 * 4 + 1, 4, 8, first["epochs"][0]))
+    found[-1].options["others"] = first["lengths"]
+    found.append(case("batches that are steps", "sentences", 14 * 16, 1, 16))
     found.append(case("one for each rank", "sentences", 4, 4, 8))
     found.append(case("fewer samples than ranks", "sentences", 3, 4, 8))
     found.append(case("no samples", "sentences", 0, 4, 8))
@@ -56,9 +61,9 @@ def dealing_cases(seed: int) -> list[Case]:
 
 
 _WHY = {
-    AGREE: (OTHERS, "Each rank calls the function in its own process. There the random numbers are others, and so are "
-                    "`os.getpid()` and the `hash` of a text. Draw from your own generator with the epoch as its seed, or "
-                    "some samples come twice and others never."),
+    AGREE: (None, "Each rank calls the function in its own process. There the random numbers are others, and so are its "
+                  "rank, `os.getpid()` and the `hash` of a text. Draw from your own generator with the epoch as its seed, "
+                  "or some samples come twice and others never."),
     judged.NUMBER: (None, "The rank with fewer batches ends its epoch early, and the others wait in the next all-reduce "
                           "forever. Fix the number of steps first, and give each step a batch for each rank."),
     judged.STEPS: (None, "Each step costs its launches and an all-reduce. samples ÷ (world × batch_size) steps, rounded "
@@ -93,6 +98,12 @@ def explain_dealing(case: Case, found, wanted) -> str | None:
         return (f"The process's own random numbers were {what}. Dropout and augmentation use them too, and would be the "
                 "same on all ranks, or in every epoch. Use your own generator: `random.Random(epoch)`, "
                 "`torch.Generator().manual_seed(epoch)`.")
+    if AGREE in wrong[:1] and found[AGREE] == NOT_AGAIN:
+        return ("The same call returns other batches the second time. So the answer depends on earlier calls or on the "
+                "time. In each call make a generator with the epoch as its seed, such as `random.Random(epoch)`.")
+    if judged.ORDER in wrong[:1] and found[judged.ORDER] == judged.MOSTLY:
+        return ("In most epochs the steps with short samples come first, or those with long ones. Shuffle *all* steps "
+                "together, in the same way on all ranks.")
     if judged.ORDER in wrong[:1] and found[judged.ORDER] == judged.SAME_ORDER:
         return ("The steps come in the same order again in a later epoch: shuffle them, with the epoch itself in the seed.")
     return next((_WHY[name][1] for name in wrong if name in _WHY), None)

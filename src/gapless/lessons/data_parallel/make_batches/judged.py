@@ -16,11 +16,14 @@ ALIKE, FEW, ONCE = "the same on each rank", "few enough", "is in one batch, once
 AS_MANY, NEAR_LEAST = "as many on each rank, or one more", "near the least"
 CHANGES, NOT_BY_LENGTH = "changes from epoch to epoch", "changes from epoch to epoch, and does not follow the length"
 SAME_COMPANY, SAME_ORDER, BY_LENGTH = "the same again in another epoch", "the same again in another epoch", "by length"
+MOSTLY = "mostly short samples first, or long ones"
 RAISED_NOTHING = "no error"
 _MOST_WORK = 1.2  # times what sorting without any chance gives, and one step of the longest samples besides
-_MOST_COMPANY = 0.6  # of the pairs that a batch joins, those that the next epoch's join again
+_MOST_COMPANY = 0.6  # of the pairs that a batch joins, those that another epoch's join again
+_MOST_COMPANY_ALONE = 0.8  # where a batch is a whole step, as with one rank: there neighbours change least
 _ENOUGH_SAMPLES, _ENOUGH_STEPS = 16, 12  # of a step, of an epoch: with less, chance may tell the same twice
 _MOST_CORRELATION = 0.95
+_MOST_TREND = 0.6  # of the length with the place, the mean over the epochs: by chance it is 0.4
 
 
 def seen(case: Case, plain, notes):
@@ -96,11 +99,12 @@ def _pairs(batches: list[list[list[int]]]) -> set[tuple[int, int]]:
 
 def _company(epochs: list) -> str:
     steps = list(zip(*epochs[0]))
-    if len(steps) < _ENOUGH_STEPS or len(steps[0]) < 2 or sum(map(len, steps[0])) < _ENOUGH_SAMPLES:
+    if len(steps) < _ENOUGH_STEPS or sum(map(len, steps[0])) < _ENOUGH_SAMPLES:
         return CHANGES
+    most = _MOST_COMPANY if len(steps[0]) > 1 else _MOST_COMPANY_ALONE
     pairs = [_pairs(batches) for batches in epochs]
     for one, other in combinations(pairs, 2):
-        if len(one & other) > _MOST_COMPANY * len(one):
+        if len(one & other) > most * len(one):
             return SAME_COMPANY
     return CHANGES
 
@@ -109,12 +113,12 @@ def _order(epochs: list, lengths: list[int]) -> str:
     longest = [[max(lengths[place] for batch in step for place in batch) for step in zip(*batches)] for batches in epochs]
     if len(longest[0]) < _ENOUGH_STEPS or any(min(each) == max(each) for each in longest):
         return NOT_BY_LENGTH
-    for each in longest:
-        if abs(_correlation(each, range(len(each)))) > _MOST_CORRELATION:
-            return BY_LENGTH
+    trends = [abs(_correlation(each, range(len(each)))) for each in longest]
+    if max(trends) > _MOST_CORRELATION:
+        return BY_LENGTH
     if any(_correlation(*pair) > _MOST_CORRELATION for pair in combinations(longest, 2)):
         return SAME_ORDER
-    return NOT_BY_LENGTH
+    return MOSTLY if np.mean(trends) > _MOST_TREND else NOT_BY_LENGTH
 
 
 def _correlation(one, other) -> float:

@@ -12,38 +12,47 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 from ....course.plain import Unusable, left_alone
 
 RAISED = "raised ValueError"
 BATCHES, AGREE, GLOBAL = "batches", "two ranks that call it", "the process's own random numbers"
-SAME, OTHERS = "get the same batches", "get different batches"
+SAME, OTHERS, NOT_AGAIN = "get the same batches", "get different batches", "get other batches when they call it again"
 UNTOUCHED, DRAWN, SEEDED = "as before", "drawn from", "seeded"
 
 
 def ask_make_batches(function, given, device):
-    """What two ranks get, whose own random numbers differ, epoch after epoch."""
+    """What two ranks get, whose own random numbers differ, epoch after epoch. With the option ``others``, lengths of as many
+    samples, these get batches too. Raises Unusable where both get the same."""
     options = given.options
     yield
-    found, moved, alike = [], False, False
+    found, moved, alike, again = [], False, False, True
     with _generators_kept():
         for epoch in options["epochs"]:
             answers, after = [], []
             for rank in (0, 1):
                 before = _seed_all(1 + 2 * epoch + rank)
-                with _another_process(function) if rank else nullcontext():
+                with _on_rank(rank), _another_process(function) if rank else nullcontext():
                     answers.append(_called(function, options, epoch))
                 after.append(_state())
                 moved = moved or after[-1] != before
             found.append(answers)
             alike = alike or any(one == other for one, other in zip(*after))
+            if again and answers[0] != answers[1]:
+                _seed_all(1 + 2 * epoch)
+                with _on_rank(0):
+                    again = answers[0] == _called(function, options, epoch)
+        if "others" in options and found[-1][0] == _called(function, {**options, "lengths": options["others"]}, epoch):
+            raise Unusable("it returned the same batches for other lengths. If you keep an order from call to call, it is "
+                           "wrong for the next lengths: sort by `lengths` in each call.")
     yield
     raised = [answer for answers in found for answer in answers if isinstance(answer, str)]
     if raised:
         return raised[0]
     return {
         BATCHES: [first for first, _ in found],
-        AGREE: SAME if all(first == second for first, second in found) else OTHERS,
+        AGREE: SAME if all(first == second for first, second in found) else OTHERS if again else NOT_AGAIN,
         GLOBAL: UNTOUCHED if not moved else SEEDED if alike else DRAWN,
     }
 
@@ -80,6 +89,15 @@ def _checked(batches, world: int) -> list[list[list[int]]]:
                 raise Unusable(f"a batch of rank {rank} holds something other than integers (int), places in `lengths`.")
             found[-1].append(places)
     return found
+
+
+@contextmanager
+def _on_rank(rank: int):
+    """Inside, the launcher and a process group say that this is ``rank``."""
+    told = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    with (patch.dict(os.environ, told), patch.object(dist, "is_initialized", lambda: True),
+          patch.object(dist, "get_rank", lambda group=None: rank)):
+        yield
 
 
 @contextmanager

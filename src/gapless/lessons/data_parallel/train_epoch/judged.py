@@ -14,8 +14,9 @@ from .stage import AS_IT_WAS, EXTRA, LEFT, OTHER_MODE, OTHER_SETTINGS, PASSES, l
 
 SENT = "gradients sent"
 ONE_BY_ONE, OTHERWISE = "one micro-batch at a time", "other rows than a micro-batch's"
-ONCE_A_STEP, EACH_PASS, TOO_FEW, TOO_OFTEN = (
-    "once for each step", "in each backward pass", "less often than there are steps", "more often than there are steps")
+ONCE_A_STEP, TWICE_A_STEP, EACH_PASS, TOO_FEW, TOO_OFTEN = (
+    "once for each step", "twice for each step", "in each backward pass",
+    "less often than there are steps", "more often than there are steps")
 SUMMED, BY_PARTS, FORGOTTEN, BY_WORLD, PILED_UP = (
     "as with gradients that are summed over the micro-batches", "as with a short last group divided by `parts`",
     "as without the short last group", "as with gradients that are divided by the world twice",
@@ -37,8 +38,8 @@ def accumulating_cases(seed: int) -> list[Case]:
     parts = int(rng.integers(3, 5))
     return [case("whole groups", 2, 2 * parts, parts), case("a short last group", 2, 2 * parts - 1, parts),
             case("one micro-batch is left", 3, parts + 1, parts),
-            case("a step for each, a network in evaluation mode", 2, 3, 1, training=False),
-            case("a layer that some micro-batches do not use", 2, 2 * parts - 1, parts, branch=True),
+            case("a step for each, a network in evaluation mode except its last layer", 2, 3, 1, training=False),
+            case("a layer that some micro-batches do not use", 2, parts + 2, parts, branch=True),
             case("two epochs, an optimizer with momentum", 2, 2 * parts - 1, parts, epochs=2, rate=0.1, momentum=0.5),
             case("fewer than a step's, targets of two columns", 2, parts - 1, parts, 2),
             case("an empty epoch", 2, 0, parts)]
@@ -80,7 +81,10 @@ def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
         return TOO_FEW
     if max(reduced) <= steps * parameters + notes:
         return ONCE_A_STEP
-    return EACH_PASS if count * parameters <= min(reduced) <= max(reduced) <= count * parameters + notes else TOO_OFTEN
+    for words, times in ((EACH_PASS, count), (TWICE_A_STEP, 2 * steps)):
+        if times * parameters <= min(reduced) <= max(reduced) <= times * parameters + notes:
+            return words
+    return TOO_OFTEN
 
 
 def trained_alone(case: Case, divide: str = "group", short: bool = True, ranks: int | None = None, cleared: bool = True,
@@ -139,6 +143,9 @@ def explain_train_epoch(case: Case, found, wanted) -> str | None:
                 "optimizer's step.")
     if found.get(SENT) == TOO_FEW or found.get(ALIKE) != SAME:
         return _NEVER
+    if found.get(SENT) == TWICE_A_STEP:
+        return ("The gradients were sent twice for each step. DistributedDataParallel takes their mean in the backward "
+                "pass, so do not reduce them again.")
     if found.get(SENT) in (EACH_PASS, TOO_OFTEN):
         return _OFTEN
     if found.get(BIG_BATCH) != AS_BIG:

@@ -64,6 +64,8 @@ def ask_train_epoch(function, given, device):
     dist.init_process_group(rank=rank, world_size=world)
     network = make_branched(options["seed"], options["width"], options["columns"]).to(device)
     ddp = DistributedDataParallel(network, find_unused_parameters=options["branch"]).train(options["training"])
+    network.last.train(not options["training"])  # a part may be in the other mode
+    modes = [module.training for module in ddp.modules()]
     optimizer = torch.optim.SGD(network.parameters(), lr=options["rate"], momentum=options["momentum"])
     leave_gradients(network)
     passes: list[int] = []
@@ -76,7 +78,7 @@ def ask_train_epoch(function, given, device):
     yield
     check_batches()
     faults = ((not ddp.require_backward_grad_sync, SWITCHED_OFF),
-              (any(module.training != options["training"] for module in ddp.modules()), OTHER_MODE),
+              ([module.training for module in ddp.modules()] != modes, OTHER_MODE),
               (_settings(optimizer) != settings, OTHER_SETTINGS))
     return {WEIGHTS: weights_of(ddp), PASSES: list(passes),
             LEFT: next((words for fault, words in faults if fault), AS_IT_WAS)}

@@ -33,9 +33,9 @@ def wrap_cases(seed: int) -> list[Case]:
                     on_host={"x": "pageable", "y": "pageable"})
 
     return [case("a BatchNorm", "norm", 3), case("no BatchNorm", "plain", 2),
-            case("a BatchNorm2d with `momentum=None`", "images", 2),
+            case("a BatchNorm2d with `momentum=None` and a BatchNorm3d without weights", "images", 2),
             case("a BatchNorm without running statistics", "no statistics", 2),
-            case("a frozen layer after a BatchNorm", "frozen", 2),
+            case("a frozen BatchNorm and a frozen layer after it", "frozen", 2),
             case("a network that is a BatchNorm itself", "a norm alone", 2, None)]
 
 
@@ -77,10 +77,16 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
         return None
     if found.get(stage.MODE) != wanted[stage.MODE]:
         return "The network is in evaluation mode, in which a norm uses its running statistics. Leave it in training mode."
+    if found.get(ALIKE) != SAME and found.get(BETWEEN) == ENOUGH:
+        return ("The GPUs send gradients, but the ranks' weights differ. All must start from rank 0's weights, which "
+                "DistributedDataParallel sends when it wraps the model (`init_sync`).")
     if found.get(ALIKE) != SAME:
         return "The ranks train separately. Average the gradients too, with DistributedDataParallel."
     if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:
         return "The weights are right, but the GPUs have not sent what they need for that."
+    if found.get(BETWEEN) == ENOUGH and found.get(BIG_BATCH) == AS_BIG:
+        return ("The weights are right, but the running statistics are not. All ranks must use rank 0's, which "
+                "DistributedDataParallel sends (`broadcast_buffers`), and each norm keeps its `momentum`.")
     if found.get(BETWEEN) == ENOUGH:
         return ("The GPUs send enough, but the result is different. Is there another norm, with its own weights, "
                 "statistics, `eps` and `momentum`? `nn.SyncBatchNorm.convert_sync_batchnorm` keeps those of the BatchNorm. "
@@ -88,7 +94,8 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
     if found != wanted:
         return ("Each rank's BatchNorm takes the mean and variance of its own rows. It needs those of all ranks, in the "
                 "forward pass and in the gradient. `nn.SyncBatchNorm.convert_sync_batchnorm` replaces each BatchNorm by "
-                "such a norm, in nested modules too. Use the model that it returns.")
+                "such a norm, in nested modules too. Use the model that it returns. The norms' process group must hold all "
+                "ranks.")
     return None
 
 

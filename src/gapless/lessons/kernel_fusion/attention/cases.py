@@ -9,7 +9,7 @@ import numpy as np
 from ....course.evidence import Case
 from ....course.exercise import Trial
 from ....course.variants import covering, varied
-from ..cases import DTYPES, LAYOUTS, exact, without_gradient
+from ..cases import DTYPES, LAYOUTS, exact, with_nan, without_gradient
 
 MASKS = ("causal", "all may look", "itself only", "drawn", "a padded end")
 
@@ -43,16 +43,19 @@ def _attention(rng: np.random.Generator, kind: str, shape: tuple[int, int, int, 
 
 
 def attention_cases(seed: int) -> list[Case]:
-    """Every mask, shape, dtype and layout at least once; a mask without its diagonal, an expanded one, and no gradient."""
+    """Every mask, shape, dtype and layout at least once; a mask without its diagonal, an expanded one, a nan, and no
+    gradient."""
     rng = np.random.default_rng(seed)
     shapes = ((2, 3, 7, 8), (1, 1, 1, 4), (3, 2, 5, 5), (2, 1, 12, 16), (1, 4, 9, 1), (0, 2, 3, 4))
     cases = [varied(_attention(rng, pick["mask"], pick["shape"]), pick["dtype"], pick["layout"])
              for pick in covering(rng, mask=MASKS, shape=shapes, dtype=DTYPES, layout=LAYOUTS)]
+    cases[0].options["again"] = True
     expanded = _attention(rng, "a padded end", (2, 2, 5, 4))
     expanded = replace(expanded, name=f"{expanded.name}, one row expanded to all queries", options={"expanded": True})
     large = exact(_attention(rng, "never itself", (2, 3, 6, 4), scale=200.0))  # scores of 40,000 and more
     return [*cases, exact(_attention(rng, "never itself", (2, 3, 6, 4))), replace(large, name=f"{large.name}, large scores"),
-            expanded, without_gradient(_attention(rng, "drawn", (1, 2, 4, 3)))]
+            expanded, with_nan(_attention(rng, "all may look", (1, 2, 4, 3)), "v"),
+            without_gradient(_attention(rng, "drawn", (1, 2, 4, 3)))]
 
 
 def _attention_trial(rng: np.random.Generator, count: int) -> list[Case]:

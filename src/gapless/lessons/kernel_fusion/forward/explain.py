@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..explain import alike
+from ..explain import alike, of_digits
 from ..judged import GRAPHS, NONE
 from ..stage import DTYPE, LOSS
 
@@ -18,5 +18,6 @@ def forward(case, found, wanted) -> str | None:
     if found.get(GRAPHS) != wanted.get(GRAPHS):
         return (f"The values are right. Graphs that the device has seen: {found.get(GRAPHS)}. There should be one, with "
                 "all the work in it. `print(torch._dynamo.explain(forward)(x, weight))` names the line of each break.")
-    return ("The number is right, but a gradient is not. Which of your lines passes a gradient where the slow function "
-            "gave Python a number?")
+    return of_digits(found, wanted) or (
+        "The number is right, but a gradient is not. Which of your lines passes a gradient where the slow function gave "
+        "Python a number?")

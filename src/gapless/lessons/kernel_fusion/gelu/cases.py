@@ -14,10 +14,15 @@ VALUES = {"of both signs": 1.0, "far from zero": 30.0, "near zero": 1e-3, "zeros
 _COMPILED_SHAPES = (67,), (5, 7), (1,)
 
 
+def _twice(case: Case) -> Case:
+    case.options["second"] = True
+    return case
+
+
 def gelu_cases(seed: int) -> list[Case]:
     """Every kind of values, shape and dtype at least once; numbers whose last digits tell, another layout, no gradient."""
     rng = np.random.default_rng(seed)
-    cases = [varied(elements(rng, pick["values"], pick["shape"], VALUES[pick["values"]]), pick["dtype"])
+    cases = [_twice(varied(elements(rng, pick["values"], pick["shape"], VALUES[pick["values"]]), pick["dtype"]))
              for pick in covering(rng, values=list(VALUES), shape=_COMPILED_SHAPES, dtype=DTYPES)]
     return [*cases, exact(elements(rng, "a few units", (67,), 3.0)), with_nan(elements(rng, "of both signs", (67,))),
             varied(elements(rng, "of both signs", (5, 7)), layout="transposed"),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import torch
 
-from ..stage import DTYPE, OUTPUTS, compiles, gradients_of, ready, some, stays, tensor_of
+from ..stage import DTYPE, OUTPUTS, SECOND, compiles, gradients_of, ready, second_derivative, some, stays, tensor_of
 
 
 @compiles
 def ask_elementwise(function, given, device):
-    """What ``function`` makes of ``x``, and the gradient that comes back, where one is wanted."""
+    """What ``function`` makes of ``x``, and the gradient that comes back, where one is wanted; the gradient's gradient,
+    unless it is refused."""
     x = ready(given.inputs["x"], given.options)
     yield
     outputs = tensor_of(function(x), x, device)
@@ -21,4 +22,7 @@ def ask_elementwise(function, given, device):
     yield
     if not x.requires_grad:
         stays(outputs, lambda: function(torch.ones_like(x)), device)
-    return {DTYPE: str(outputs.dtype), OUTPUTS: some(outputs.detach()), **gradients_of(x=x)}
+    found = {DTYPE: str(outputs.dtype), OUTPUTS: some(outputs.detach()), **gradients_of(x=x)}
+    if given.options.get("second"):
+        found[SECOND] = second_derivative(function, x, given.inputs["gradient"])
+    return found

@@ -32,7 +32,8 @@ _HEADS = {
 
 
 def head_cases(seed: int) -> list[Case]:
-    """Every kind of head, dtype and layout at least once, a row near zero, numbers whose last digits tell, no gradient."""
+    """Every kind of head, dtype and layout at least once, a row near zero, numbers whose last digits tell, no gradient, and
+    no target that counts."""
     rng = np.random.default_rng(seed)
     cases = [_head(rng, kind, *sizes) for kind, sizes in _HEADS.items()]
     cases = [varied(case, pick["dtype"], pick["layout"])
@@ -42,7 +43,10 @@ def head_cases(seed: int) -> list[Case]:
         near_zero.inputs[name][2] *= 1e-3
     all_digits = exact(_head(rng, "some are ignored", 8, 6, 9))
     one_nan = with_nan(_head(rng, "none is ignored", 6, 5, 8, ignored=0.0))
-    return [*cases, near_zero, one_nan, all_digits, without_gradient(_head(rng, "some are ignored", 4, 3, 5, ignored=0.3))]
+    no_gradient = without_gradient(_head(rng, "some are ignored", 4, 3, 5, ignored=0.3))
+    none_counts = without_gradient(_head(rng, "all are ignored", 4, 3, 5))
+    none_counts.inputs["target"][:] = -100
+    return [*cases, near_zero, one_nan, all_digits, no_gradient, none_counts]
 
 
 def _head_trial(rng: np.random.Generator, count: int) -> list[Case]:

@@ -7,13 +7,14 @@ import numpy as np
 from ....course.evidence import Case
 from .stage import WIDTH
 
-MANY = 50  # lengths
+MANY, LONGEST = 50, 160  # lengths
 
 
 def length_cases(seed: int) -> list[Case]:
-    """Batches of 50 lengths, one of which comes again; and a few that require a gradient, the model in evaluation mode."""
+    """Batches of 50 lengths, the longest among them, one of which comes again; and a few that require a gradient, the model
+    in evaluation mode."""
     rng = np.random.default_rng(seed)
-    lengths = [int(each) for each in 2 + rng.permutation(3 * MANY)[:MANY]]
+    lengths = [*(int(each) for each in 2 + rng.permutation(LONGEST - 2)[:MANY - 1]), LONGEST]
     lengths.append(lengths[int(rng.integers(5, MANY - 5))])
     rows = int(rng.integers(2, 5))
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from ....course.mistakes import Mistake
+from .cases import LONGEST
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,6 @@ class _Step:
         return step, lengths
 
 
-LONGEST = 160
 MAKE_STEP = (
     Mistake(_Step(padded=LONGEST), (
         "The mean includes the padding. Take the mean over the real rows: use a mask, or divide the sum by their number.")),
@@ -60,5 +60,6 @@ MAKE_STEP = (
         "The last place is (L − 1) / L: divide by the length, not by the length less one.")),
     Mistake(_Step(writes=False), (
         "The list that you returned lacks the lengths. `step` has to append each to that list itself, not to a copy.")),
-    Mistake(_Step(end=lambda out, batch: out.square().mean().detach()), "No gradient comes back: was something detached?"),
+    Mistake(_Step(end=lambda out, batch: out.square().mean().detach()), (
+        "No gradient comes back: was something detached, or computed under `no_grad`?")),
 )

@@ -6,8 +6,8 @@ import torch
 
 
 def make_step(model):
-    """Returns ``step(batch)``, compiled: the mean loss of a batch B×L×D of any length L ≥ 2. And the list of the
-    lengths so far."""
+    """Returns ``step(batch)``, compiled: the mean loss of a batch B×L×D of any length L from 2 to 160. And the list of
+    the lengths so far."""
     lengths = []
 
     def step(batch):

@@ -19,8 +19,9 @@ MODE, OF_BATCHES = "is the model in another mode afterwards", "gradients of the 
 
 
 def ask_lengths(function, given, device):
-    """The losses of batches of many lengths, the gradients that they leave, the lengths that were written down, whether
-    something is compiled by hand in later batches, and whether the model's mode is changed."""
+    """The losses of batches of many lengths, between which the weights change once, the gradients that they leave, the
+    lengths that were written down, whether something is compiled by hand in later batches, and whether the model's mode is
+    changed."""
     generator = torch.Generator().manual_seed(given.options["seed"])
     model = nn.Sequential(nn.Linear(WIDTH, 16), nn.GELU(), nn.Linear(16, WIDTH))
     with torch.no_grad():
@@ -41,6 +42,9 @@ def ask_lengths(function, given, device):
         for number, batch in enumerate(batches):
             if number == 1:
                 compiled.count = 0
+            if number == len(batches) // 2:  # as an optimizer's step does
+                with torch.no_grad():
+                    torch._foreach_mul_(list(model.parameters()), 1.5)
             loss = number_of(step(batch), device)
             if loss.requires_grad:
                 loss.backward()

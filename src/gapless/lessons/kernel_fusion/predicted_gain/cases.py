@@ -39,9 +39,13 @@ _CHAINS = {
     "two kernels read the same": ([("x", "a"), ("x", "b")], "ab", ""),
     "in place": ([("x", "x"), ("x", "x"), ("x", "x")], "x", ""),
     "a result that nobody needs": ([("x", "a"), ("x", "y")], "y", ""),
+    "the last result is not needed": ([("x", "a"), ("x", "b")], "a", ""),
+    "outputs name a tensor twice": ([("x", "a"), ("a", "y")], "yy", ""),
+    "outputs name an input, which no kernel writes": ([("xz", "a"), ("a", "y")], "yx", ""),
     "names that begin alike": ([(["h1"], ["a"]), (["h"], ["b"]), (["h12", "a", "b"], ["y"])], ["y"], ""),
     "no kernels": ([], "", ""),
     "no elements": ([("o", "o"), ("o", "o")], "o", ""),
+    "nothing is read, and nothing is needed afterwards": ([("", "a"), ("a", "b")], "", ""),
 }
 
 
@@ -58,6 +62,5 @@ def _drawn(rng: np.random.Generator) -> Case:
         reads = "".join(sorted(set(rng.choice(known, size=rng.integers(1, 4)))))
         kernels.append((reads, letter))
         known.append(letter)
-    made = [writes for _, writes in kernels]
-    outputs = sorted({made[-1], *rng.choice(made, size=rng.integers(1, 3))})
+    outputs = sorted(set(rng.choice([writes for _, writes in kernels], size=rng.integers(1, 4))))
     return _chain(rng, f"{len(kernels)} kernels", kernels, "".join(outputs), small=str(rng.choice(known)))

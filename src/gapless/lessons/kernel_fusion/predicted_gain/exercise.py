@@ -22,8 +22,8 @@ EXERCISE = Exercise(
             "Before: everything that all kernels read and write. After: what comes from outside, read once, and what is "
             "needed afterwards, written once. A result that a later kernel reads stays in a register.",
             "Keep a set of the names made so far. A read of a name in the set costs nothing. A read of another name "
-            "costs its bytes, once. Then add the kernel's writes to the set. Each tensor of `outputs` costs its bytes once, "
-            "however often it is written. If there is nothing to move at all, return 1.0.",
+            "costs its bytes, once. Then add the kernel's writes to the set. Each tensor of `outputs` that a kernel "
+            "writes costs its bytes once, however often it is written or named. If nothing is left to move, return 1.0.",
         ),
         mistakes=MistakesFile(__package__, stage.names),
         explain=explain.gain,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
+
 from ....course.checks import PeakBytes, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from ....course.mistakes import MistakesFile
-from ..stage import names
+from ..judged import may_refuse
+from ..stage import SECOND, names, second_derivative
 from . import cases, explain, slow, stage
-from .judged import seen
 
+RIGHT = {
+    SECOND: lambda x, gradient: second_derivative(F.silu, x, gradient),
+    # of a copy, which a change does not reach
+    stage.CHANGED: lambda x, gradient: stage.late_gradients(lambda x: F.silu(x.clone()), x)[stage.CHANGED],
+}
 EXERCISE = Exercise(
     name="swish",
     slow=slow.swish,
     cases=cases.swish_cases,
-    asked=Asked(ask=stage.ask_swish, see=seen),
+    asked=Asked(ask=stage.ask_swish, see=may_refuse(RIGHT)),
     measurement=Measurement(trial=cases.SWISH_TRIAL, step_is="a forward and backward pass of six layers"),
     checks=(
         Values(3),

@@ -7,14 +7,29 @@ from __future__ import annotations
 
 import torch
 
-from ..stage import DTYPE, OUTPUTS, compiles, gradient_of, gradients_of, ready, some, stays, tensor_of
+from ..stage import (
+    DTYPE,
+    OUTPUTS,
+    REFUSED,
+    SECOND,
+    compiles,
+    gradient_of,
+    gradients_of,
+    ready,
+    second_derivative,
+    some,
+    stays,
+    tensor_of,
+)
 
-SECOND, REFUSED = "second derivative", "refused"
+IN_ORDER = "gradient of the first of two passes"
+CHANGED = "gradient of an input that was changed after the forward pass"
 
 
 @compiles
 def ask_swish(function, given, device):
-    """A chain of so many layers: outputs and gradient; of the first layer, the gradient's gradient, unless it is refused."""
+    """A chain of so many layers: outputs and gradient; of one layer, the gradient's gradient and late gradients, unless they
+    are refused."""
     x, gradient, depth = ready(given.inputs["x"], given.options), given.inputs["gradient"], given.options["depth"]
     yield
     outputs = x
@@ -27,17 +42,23 @@ def ask_swish(function, given, device):
         stays(outputs, lambda: function(torch.ones_like(x)), device)
     found = {DTYPE: str(outputs.dtype), OUTPUTS: some(outputs.detach()), **gradients_of(x=x)}
     if given.options["second"]:
-        found[SECOND] = second_derivative(function, x.detach().requires_grad_(), gradient)
+        found[SECOND] = second_derivative(function, x, gradient)
+        found |= late_gradients(function, x)
     return found
 
 
-def second_derivative(function, x: torch.Tensor, gradient: torch.Tensor):
-    """Of ``x · function(x)``, such that a part that is cut off makes it wrong and no error; or that it is refused, as for a
-    function that is differentiable once."""
-    gradient = gradient.to(x.dtype)
-    first, = torch.autograd.grad(x * function(x), x, gradient, create_graph=True)
+def late_gradients(function, x: torch.Tensor) -> dict:
+    """Of two forward passes, whose backward passes run in the same order. The second pass's input is changed before, which
+    autograd may notice: refused."""
+    tensors = [each.detach().clone().requires_grad_() for each in (x, x + 1)]
+    outputs = [function(each) for each in tensors]
+    with torch.no_grad():
+        tensors[1].add_(1)
+    if not outputs[0].requires_grad:
+        return dict(zip((IN_ORDER, CHANGED), map(gradient_of, tensors)))
+    outputs[0].backward(torch.ones_like(x))
     try:
-        first.backward(gradient)  # `torch.autograd.grad` would go past a refusal that leads nowhere
-    except RuntimeError:
-        return REFUSED
-    return gradient_of(x)
+        outputs[1].backward(torch.ones_like(x))
+    except Exception:  # an error of any kind is a refusal
+        return {IN_ORDER: gradient_of(tensors[0]), CHANGED: REFUSED}
+    return dict(zip((IN_ORDER, CHANGED), map(gradient_of, tensors)))

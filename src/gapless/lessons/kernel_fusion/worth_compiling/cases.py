@@ -53,10 +53,14 @@ def worth_cases(seed: int) -> list[Case]:
         _exact("the first step costs nothing more", 20 * ms, 16 * ms, 16 * ms, 10),
         _exact("the first step is the fastest: it was compiled before", 20 * ms, 16 * ms, 12 * ms, 10),
         _exact("a later compilation took longer", 20 * ms, 8 * ms, 48 * ms, 18, again_ms=56 * ms),
+        _exact("a later compilation took less than a usual step", 20 * ms, 16 * ms, 416 * ms, 99, again_ms=11 * ms),
         _exact("later compilations leave less than 5 %", 20 * ms, 12 * ms, 100 * ms, 10**6, again_ms=48.25 * ms),
-        # The median is 24 with the first step and 20 without it, so that it pays from step 10 or 9 on.
-        Case("the first step was slow and did not compile", {}, {
-            "eager": [44 * ms] * 5, "compiled": [[ms * each, False] for each in (208, 24, 16)], "steps": 9}),
+        # The median is 24 with the first step and 20 without it, so that it pays from step 19 or 15 on.
+        Case("the first step was slow and did not compile, a later one did", {}, {
+            "eager": [44 * ms] * 5, "compiled": [*([ms * each, False] for each in (208, 24, 16)), [54 * ms, True]],
+            "steps": 18}),
+        Case("one step was measured, and it did not compile", {}, {
+            "eager": [20 * ms] * 3, "compiled": [[16 * ms, False]], "steps": 1}),
     ]
     # The medians are 20 and 8, between the middle two, so that it pays from step 10 on.
     even = {"eager": [each * ms for each in (24, 24, 16, 16)],

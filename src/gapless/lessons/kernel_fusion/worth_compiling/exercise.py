@@ -20,10 +20,10 @@ EXERCISE = Exercise(
             "Which of the compiled times will a step take from now on, and which do you pay once? If it compiled again "
             "later on, will it do so in the coming steps?",
             "Gain of a step = median of `eager` − median of the steps that did not compile − average cost of later "
-            "compilations in each of the later steps. Price = the first step − that median. If the gain is at most 5 % "
-            "of the eager step, or there is no step that did not compile, it never pays.",
+            "compilations in each of the later steps. Price = the time in `compiled[0]`, whether it compiled or not, − "
+            "that median. If the gain is at most 5 % of the eager step, or every step compiled, it never pays.",
             "`usual = [ms for ms, compiles in compiled if not compiles]`, `steady = statistics.median(usual)`, `again = "
-            "sum(ms - steady for ms, compiles in compiled[1:] if compiles) / len(compiled[1:])`, `gain = "
+            "sum(ms - steady for ms, compiles in compiled[1:] if compiles) / max(1, len(compiled) - 1)`, `gain = "
             "statistics.median(eager) - steady - again`, `after = max(1, math.ceil((compiled[0][0] - steady) / gain))`. "
             "It pays if `after <= steps`.",
         ),
