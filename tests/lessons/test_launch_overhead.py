@@ -154,13 +154,25 @@ def test_each_debug_aid_costs_and_is_needed_as_the_cases_have_it(card):
     case = cases.training_case(np.random.default_rng(0), "all", list(stage.AIDS))
     training = training_of(put(case, device)[0])
     bare, full = training.run([]), training.run(training.aids)
-    assert set(stage.AIDS) == {*cases.COSTLY, *cases.CHEAP, *cases.NEEDED}
+    assert set(stage.AIDS) == {*cases.COSTLY, *cases.CHEAP, *cases.NEEDED, cases.NORM_KEPT}
     for name, kind in case.options["kinds"].items():
         cost = mean_ms(training.run([name])) / mean_ms(bare) - 1
         without = training.run([other for other in training.aids if other != name])
         assert (without.log != full.log) == (kind in cases.NEEDED), kind
         if kind not in cases.NEEDED:
-            assert cost > 0.13 if kind in cases.COSTLY else abs(cost) < 0.07, (kind, cost)
+            assert cost > 0.13 if name in cases.costly(case) else abs(cost) < 0.07, (kind, cost)
+
+
+@pytest.mark.parametrize("card", ["t4", "a10g", "h200"])
+@pytest.mark.parametrize("layers, share", [(2, 0.139), (4, 0.086)])
+def test_one_aid_costs_more_than_a_tenth_of_a_short_step_and_less_of_a_long_one(card, layers, share):
+    device = choose_device(f"vgpu:{card}")
+    case = cases.training_case(np.random.default_rng(0), "one", [cases.NORM_KEPT], layers)
+    training = training_of(put(case, device)[0])
+    assert mean_ms(training.run(training.aids)) / mean_ms(training.run([])) - 1 == pytest.approx(share, abs=1e-3)
+    on, off = (np.mean([stage._tabled_ms(number, kinds, 3, layers) for number in (1, 2, 3)]) for kinds in ({cases.NORM_KEPT}, set()))
+    assert on / off - 1 == pytest.approx(share, abs=1e-3)
+    assert len(cases.costly(case)) == (share > 0.1)
 
 
 def test_the_table_for_a_real_gpu_says_what_the_aids_cost_on_the_virtual_a10g():
@@ -169,7 +181,7 @@ def test_the_table_for_a_real_gpu_says_what_the_aids_cost_on_the_virtual_a10g():
     training = training_of(put(case, device)[0])
     for name, kind in [(None, None), *case.options["kinds"].items()]:
         run, kinds = training.run([name] if name else []), {kind} if kind else set()
-        tabled = [stage._tabled_ms(number, kinds, case.options["every"]) for number in range(stage.STEPS)]
+        tabled = [stage._tabled_ms(number, kinds, case.options["every"], 2) for number in range(stage.STEPS)]
         assert np.mean(tabled[1:]) == pytest.approx(mean_ms(run), rel=0.03), kind
         assert tabled[0] == pytest.approx(run.step_ms[0], rel=0.1), kind
 

@@ -95,7 +95,6 @@ DEBUG_WRONG = [("training_without_debugging", answer, says) for answer, says in 
     (judged(limit=0), "must stay on"),
     (judged(limit=1.5), "The limit is 10 %"),
     (judged(limit=1.08), "only 8.6 % longer"),
-    (judged(limit=1 / 0.9), "Divide by the step with no aid"),
     (logs_compared(lambda own, others: set(own) == set(others)), "line by line"),
     (logs_compared(lambda own, others: all(one == other for one, other in zip(own, others))), "at the end of the log"),
     (logs_compared(lambda own, others: own == others, alone=True), "only beside another aid"),

@@ -66,10 +66,11 @@ def _of_many_digits(rng: np.random.Generator) -> Case:
 
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
+    """Of two kinds in turn, each about as much work."""
     rows, features, width = (int(each) for each in rng.integers(20, 30, size=3))
-    last = int(rng.integers(2, features)), int(rng.integers(2, width))
-    return [_heads(rng, "many heads", (rows,), HEADS, (features // 2, width // 2), (last[0] // 2, last[1] // 2), again=False)
-            for _ in range(count)]
+    size, last = (features // 2, width // 2), (int(rng.integers(2, features)) // 2, int(rng.integers(2, width)) // 2)
+    return [_heads(rng, "many heads, a batch of sequences", (rows // 2, 2), HEADS, size, last, again=False) if place % 2 else
+            _heads(rng, "many heads, all of one size", (rows,), HEADS + 1, size, again=False) for place in range(count)]
 
 
 HEADS = 40  # of a trial, beside the last

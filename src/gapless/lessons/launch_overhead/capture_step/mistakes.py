@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ....course.evidence import Case
 from ....course.mistakes import Mistake
-from .stage import LOSSES
+from .stage import LOSSES, WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ CAPTURE_MISTAKES = (
         "You skip a batch of another size. A graph has one size, so train such a batch without the graph.")),
     Mistake(Captured(on_copies=3), (
         "The weights moved more often than there were batches, because warm-up steps train too. Use the first real "
-        "batches as the warm-up, or restore the weights and the optimizer's state.")),
+        "batches as the warm-up, or restore the weights, the buffers and the optimizer's state.")),
     Mistake(Captured(warm=0), (
         "You captured the very first step. In its first step the optimizer creates its moments as zeros, so each replay "
         "of the graph sets them to zero again. Take some steps without the graph first.")),
@@ -152,16 +153,24 @@ def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
     if isinstance(wanted[LOSSES], str):
         return ("Dropout must draw new numbers in each step. It does in a replayed one too, if the operator is in the graph "
                 "and you copy the loss (`clone()`) before the next replay.")
-    rows = [len(x) for x in case.inputs["x"]]
+    shapes, count = [x.shape for x in case.inputs["x"]], len(case.inputs["x"])
     first = next((place for place, (own, right) in enumerate(zip(found[LOSSES], wanted[LOSSES]))
                   if not abs(own - right) <= 1e-3 * abs(right) + 1e-4), None)
+    if first is None and all(np.allclose(*both, 1e-3, 1e-4) for both in zip(found[WEIGHTS], wanted[WEIGHTS])):
+        return ("The losses and the weights are right, but buffers of the model are not, such as the averages of a batch "
+                "norm. A warm-up on copies changes them too: put them back, or use the first real batches.")
     if first is None:
         return "The losses are right, but the weights at the end are not. Did you take the last batch's step exactly once?"
     if math.isnan(found[LOSSES][first]):
         return ("You read it before any replay. During a capture nothing runs, so its tensors hold no values. Replay the "
                 "graph for the captured batch too.")
-    if rows[first] != rows[-2] and len(set(rows)) > 1:
+    if first >= count:
+        return ("Two networks are trained one after the other here, and the first one's losses are right. Make the graph "
+                "and its tensors inside `capture_step`, separately for each network.")
+    if shapes[first] != shapes[-2] and len(set(shapes)) > 1:
         return f"Batch {first} has another size than most: train such a batch without the graph."
+    if not first and case.options["loss"] != "cross_entropy":
+        return "Here the loss is `F.mse_loss`, and the targets have fractions. Call the `loss_function` that you are given."
     if not first:
         return ("That is the first batch's loss, before anything could be captured. Each call takes one forward pass, "
                 "one backward pass and one step of the optimizer. The loss is the one before the step.")

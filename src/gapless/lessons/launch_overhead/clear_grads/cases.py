@@ -14,11 +14,18 @@ ADAM = {"lr": 0.05, "weight_decay": 0.1}
 
 
 def _steps(rng: np.random.Generator, name: str, used: list[list[int]], shapes=SHAPES, optimizer: str = "SGD",
-           settings: dict = MOMENTUM, dtype: str = "float32", **options) -> Case:
-    """A step for each list of ``used`` parameters."""
+           settings: dict = MOMENTUM, dtype: str = "float32", earlier: tuple[int, ...] | list[int] = (), **options) -> Case:
+    """A step for each list of ``used`` parameters. ``earlier``: those that have a gradient before."""
     inputs = {which: [rng.normal(size=shape).astype(dtype) for shape in shapes] for which in ("weights", "coefficients")}
-    return Case(name, inputs, {"used": used, "optimizer": optimizer, "settings": settings, "earlier": [], "frozen": [],
-                               "iterator": False, "held": False} | options)
+    inputs["earlier"] = [rng.normal(size=shapes[place]).astype(dtype) for place in earlier]
+    return Case(name, inputs, {"used": used, "optimizer": optimizer, "settings": settings, "earlier": list(earlier),
+                               "frozen": [], "iterator": False, "held": False} | options)
+
+
+def _with_zeros(case: Case, place: int) -> Case:
+    """The gradient of that parameter before the first step is 0."""
+    case.inputs["earlier"][place].fill(0)
+    return case
 
 
 def clearing_cases(seed: int) -> list[Case]:
@@ -33,7 +40,8 @@ def clearing_cases(seed: int) -> list[Case]:
         _steps(rng, "AdamW, a parameter that gets a gradient once", used, optimizer="AdamW", settings=ADAM),
         _steps(rng, "every parameter gets a gradient in every step", [[0, 1, 2, 3, 4]] * 3),
         _steps(rng, "an iterator of parameters", used, iterator=True),
-        _steps(rng, "gradients of an earlier step", [later, later], earlier=[0, 1, 2, 3], settings=DECAY | MOMENTUM),
+        _with_zeros(_steps(rng, "gradients of an earlier step, one of them 0", [later, later], earlier=[0, 1, 2, 3],
+                           settings=DECAY | MOMENTUM), once),
         _steps(rng, "something holds on to the gradients", used, held=True),
         _steps(rng, "a frozen parameter with a gradient of an earlier step", [later, later], earlier=[once],
                frozen=[once]),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ....course.plain import left_alone
+from ....vgpu import host_clock
 from ..stage import some
 
 # What is seen, in the words of the answer.
@@ -21,15 +23,15 @@ def ask_clear_grads(function, given, device):
     before the first; ``frozen``: those that are trained no longer; ``held``: something holds on to the gradients."""
     options, coefficients = given.options, given.inputs["coefficients"]
     parameters = [nn.Parameter(weight) for weight in given.inputs["weights"]]
-    for place in options["earlier"]:
-        parameters[place].grad = coefficients[place].clone()
+    for place, grad in zip(options["earlier"], given.inputs["earlier"]):
+        parameters[place].grad = grad
     for place in options["frozen"]:
         parameters[place].requires_grad_(False)
     optimizer = getattr(torch.optim, options["optimizer"])(parameters, **options["settings"]) if parameters else None
-    left, held = [], []
+    left, held, passed = [], list(given.inputs["earlier"]), list(parameters)
     yield
     for used in options["used"]:
-        function(iter(parameters) if options["iterator"] else list(parameters))
+        function(iter(parameters) if options["iterator"] else passed)
         left.append([parameter.grad is not None for parameter in parameters])
         if used:
             sum((parameters[place] * coefficients[place]).sum() for place in used).backward()
@@ -38,6 +40,8 @@ def ask_clear_grads(function, given, device):
         if optimizer is not None:
             optimizer.step()
     yield
+    with host_clock.uncounted():  # to look here may be timed
+        left_alone("parameters", list(map(id, passed)), list(map(id, parameters)))
     name = _MOMENTUM[options["optimizer"]]
     momenta = [optimizer.state.get(parameter, {}).get(name) for parameter in parameters]
     return {LEFT: [sum(each) for each in left], WEIGHTS: [some(parameter) for parameter in parameters],

@@ -26,7 +26,7 @@ EXERCISE = Exercise(
         Waits(2, advice={"item": (
                 "you read back a norm for each gradient. All norms fit into one tensor, their norm is another tensor, "
                 "and so is the factor. Always multiply by it, at most 1")}),
-        Kernels(1, fewer=2 * (shared_cases.FEWEST - 10), advice=LISTS),
+        Kernels(1, fewer=2 * (shared_cases.FEWEST - 20), advice=LISTS),
         HostTime(1, at_most=0.25),
     ),
     teaching=Teaching(

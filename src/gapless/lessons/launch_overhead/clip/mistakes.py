@@ -25,9 +25,14 @@ def clipping(norm_of=lambda grads: of_norms(grads), factor_of=lambda norm, limit
     return clip
 
 
+def _wide(grad: torch.Tensor) -> torch.Tensor:
+    """In float32 at least."""
+    return grad if grad.dtype == torch.float64 else grad.float()
+
+
 def of_norms(grads: list[torch.Tensor]) -> torch.Tensor:
     """The norm of all of them together."""
-    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(grad.float()) for grad in grads]))
+    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(_wide(grad)) for grad in grads]))
 
 
 def _each_by_itself(parameters, max_norm):
@@ -80,11 +85,11 @@ CLIP_MISTAKES = (
         "You scaled gradients below the limit up to it. The factor is at most 1: `.clamp(max=1.0)`.")),
     Mistake(clipping(norm_of=lambda grads: of_norms(grads).square()),
             "That is the norm's square: the square root is missing."),
-    Mistake(clipping(norm_of=lambda grads: sum(torch.linalg.vector_norm(grad.float()) for grad in grads)), (
+    Mistake(clipping(norm_of=lambda grads: sum(torch.linalg.vector_norm(_wide(grad)) for grad in grads)), (
         "You added up the norms. The norm of all is the root of the sum of their squares: the norm of the norms.")),
     Mistake(clipping(norm_of=lambda grads: torch.stack([grad.abs().max().float() for grad in grads]).max()), (
         "That is the largest element. The norm is the root of the sum of squares.")),
-    Mistake(clipping(norm_of=lambda grads: torch.stack([torch.linalg.vector_norm(grad.float()) for grad in grads]).max()), (
+    Mistake(clipping(norm_of=lambda grads: torch.stack([torch.linalg.vector_norm(_wide(grad)) for grad in grads]).max()), (
         "That is the largest gradient's norm. The norm of all is the root of the sum of their squares.")),
     Mistake(_values, ("You limited each element separately (as `clip_grad_value_` does). The *norm* of all must be at "
                       "most the limit.")),
@@ -103,7 +108,7 @@ CLIP_MISTAKES = (
         "`mul_`.")),
     Mistake(clipping(factor_of=lambda norm, limit: (limit / (norm + 1e-6)).clamp(min=1.0)), (
         "Your factor is at least 1, so it scales gradients up and never down. It must be at most 1: `.clamp(max=1.0)`.")),
-    Mistake(clipping(norm_of=lambda grads: torch.stack([torch.linalg.vector_norm(grad.float()) for grad in grads]).mean()), (
+    Mistake(clipping(norm_of=lambda grads: torch.stack([torch.linalg.vector_norm(_wide(grad)) for grad in grads]).mean()), (
         "That is the mean of the norms. The norm of all is the root of the sum of their squares: the norm of the norms.")),
     Mistake(lambda parameters, max_norm: torch.zeros(()), (
         "Nothing was clipped, and no gradient is in the norm. Take the norm of the gradients, `parameter.grad`. The "

@@ -11,9 +11,9 @@ SHAPES = ((4, 3), (3,), (2, 3, 2), (), (5, 5), (1, 6))
 
 
 def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), *, steps: int = 3, overflows=(),
-             scaled: bool = True, begun: bool = False, **options) -> Case:
+             scaled: bool = True, begun: bool = False, tolerance: tuple[float, float] | None = None, **options) -> Case:
     """In each of the ``steps`` the gradients are larger; in ``overflows`` the last of them is infinite. A scaler works on
-    them in place."""
+    them in place. ``bfloat16``: the places of the parameters that are cast."""
     def drawn(number: float) -> list[np.ndarray]:
         arrays = []
         for place, shape in enumerate(shapes):
@@ -29,7 +29,7 @@ def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float3
         grads[(step + 1) * len(first) - 1].fill(np.inf)
     return Case(name, {"weights": weights, "grads": grads},
                 {"scale": scale, "scaled": scaled, "begun": begun, "without_gradient": [], "frozen": [],
-                 "iterator": False} | options,
+                 "iterator": False, "bfloat16": []} | options, tolerance=tolerance,
                 late={"weights": len(weights), "grads": len(first)} if begun else {})
 
 
@@ -46,6 +46,9 @@ def optimizer_cases(seed: int) -> list[Case]:
         _network(rng, "matrices only", ((3, 4), (2, 2), (1, 1))),
         _network(rng, "biases and norms only", ((3,), (5,), ())),
         _network(rng, "float32 and float64", dtypes=("float32", "float64"), scaled=False),
+        # Nobody knows the last of eight bits.
+        _network(rng, "bfloat16, float32 and float64", dtypes=("float32", "float32", "float64"), bfloat16=[0, 1],
+                 tolerance=(3e-2, 1e-2)),
         _network(rng, "a complex parameter among others", dtypes=("float32", "complex64"), scaled=False),
         _network(rng, "a complex bias among others", dtypes=("float32", "complex128", *["float32"] * 4), scaled=False),
         _network(rng, "a complex matrix among others", dtypes=("complex64", *["float32"] * 5), scaled=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ....course.mistakes import Mistake
-from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, EPS, FROZEN, KIND, LOOPED, RATES, STEPS, WEIGHTS
+from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, EPS, FROZEN, HOW, KIND, RATES, STEPS, WEIGHTS
 
 
 def made(decays=lambda parameter: parameter.dim() > 1, decay: float = 0.1, lr: float = 1e-3, kind=torch.optim.AdamW,
@@ -31,6 +31,8 @@ OPTIMIZER_MISTAKES = (
     Mistake(made(decay=0.01), "The matrices' decay is 0.1."),
     Mistake(made(lambda parameter: parameter.dim() == 2), "Parameters with more than two dimensions must decay too."),
     Mistake(made(lambda parameter: parameter.dim() > 0), "Parameters with one dimension, such as biases, must not decay."),
+    Mistake(made(lambda parameter: parameter.squeeze().dim() > 1), (
+        "You did not count the dimensions of size 1. A matrix of one row has two dimensions too: use `parameter.dim()`.")),
     Mistake(made(lambda parameter: parameter.numel() > 8), (
         "The number of elements does not tell what a parameter is: a bias may be long. The number of dimensions does.")),
     Mistake(made(lr=1e-2), "The learning rate is 0.001."),
@@ -50,7 +52,8 @@ _WHY = {
            "you.",
     AVERAGES: "The optimizer's averages must be those of the gradients without the scale.",
     WEIGHTS: "The weights must be those of AdamW with these groups.",
-    LOOPED: "`fused=False` means a loop, and so does `foreach=False`. None leaves the choice to PyTorch, which uses lists.",
+    HOW: "With a complex parameter, lists must update all of them, the real ones too. `fused=False` means a loop, and so "
+         "does `foreach=False`. None leaves the choice to PyTorch, which uses lists.",
 }
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ....course.plain import Unusable
-from ..stage import some
+from ....course.plain import Unusable, left_alone
+from ..stage import in_bfloat16, some
 
-KIND, DECAYS, RATES, AMSGRAD, BETAS, EPS, WEIGHTS, AVERAGES, STEPS, SCALE, LOOPED, FROZEN = (
+KIND, DECAYS, RATES, AMSGRAD, BETAS, EPS, WEIGHTS, AVERAGES, STEPS, SCALE, HOW, FROZEN = (
     "kind", "weight decay of each parameter", "learning rate of each parameter", "parameters with amsgrad",
     "betas of each parameter", "eps of each parameter", "weights",
-    "averages of the gradients", "steps that were taken", "scale", "parameters that cannot be fused, and go one by one",
+    "averages of the gradients", "steps that were taken", "scale", "way of each parameter, one of which is complex",
     "frozen parameters")
 
 
@@ -24,14 +24,16 @@ def ask_make_optimizer(function, given, device):
     that are not trained yet."""
     options = given.options
     parameters = [nn.Parameter(weight, requires_grad=place not in options["frozen"])
-                  for place, weight in enumerate(given.inputs["weights"])]
+                  for place, weight in enumerate(in_bfloat16(given.inputs["weights"], options["bfloat16"]))]
     scaler = torch.amp.GradScaler(device.type, init_scale=options["scale"], growth_interval=10**6,
                                   enabled=options["scaled"])
     scaler.scale(torch.zeros((), device=device))  # makes the scale
-    optimizer = function(iter(parameters) if options["iterator"] else list(parameters))
+    passed = list(parameters)
+    optimizer = function(iter(parameters) if options["iterator"] else passed)
+    left_alone("parameters", list(map(id, passed)), list(map(id, parameters)))
     _check(optimizer, parameters)
     grads, each = given.inputs["grads"], len(parameters)
-    steps = [grads[start:start + each] for start in range(0, len(grads), each)]
+    steps = [in_bfloat16(grads[start:start + each], options["bfloat16"]) for start in range(0, len(grads), each)]
 
     def take(grads) -> None:
         for place, (parameter, grad) in enumerate(zip(parameters, grads)):
@@ -58,13 +60,14 @@ def ask_make_optimizer(function, given, device):
             WEIGHTS: [_real(parameter) for parameter in parameters],
             AVERAGES: [_real(state["exp_avg"]) if "exp_avg" in state else None for state in states],
             SCALE: scaler._scale if options["scaled"] else None,
-            LOOPED: sum(parameter.is_complex() and _by_loop(group) for parameter, group in zip(parameters, groups))}
+            HOW: [_how(group) for group in groups] if any(map(torch.is_complex, parameters)) else None}
 
 
-def _by_loop(group: dict) -> bool:
+def _how(group: dict) -> str:
     """PyTorch takes lists where nobody chooses; one that is given as False leaves the loop."""
-    choices = [group["fused"], group["foreach"]]
-    return False in choices and True not in choices
+    if group["fused"]:
+        return "fused"
+    return "a loop" if not group["foreach"] and False in (group["fused"], group["foreach"]) else "lists"
 
 
 def _check(optimizer, parameters: list[nn.Parameter]) -> None:
@@ -78,6 +81,10 @@ def _check(optimizer, parameters: list[nn.Parameter]) -> None:
         raise Unusable(f"the optimizer lacks {len(missing)} of {len(parameters)} parameters, such as number {missing[0]}, "
                        f"of shape {tuple(parameters[missing[0]].shape)}. Put each into one group, frozen ones too: they "
                        "may be trained later.")
+    left = sum(parameter.grad is not None for parameter in parameters)
+    if left:
+        raise Unusable(f"it has left a gradient in {left} of {len(parameters)} parameters, which had none. The first step "
+                       "then moves parameters that no loss uses: set `parameter.grad` back to None.")
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:

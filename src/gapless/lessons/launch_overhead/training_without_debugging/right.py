@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from .cases import COSTLY
+from .cases import costly
 from .stage import ALL_TOLD, NONE, OFF, TRIED, Run, Training
 
 
 def wanted_training_without_debugging(case: Case) -> dict[str, str]:
     """Those that cost something and that nobody needs, as the case has it: a real clock may say something else."""
-    kinds = case.options["kinds"]
-    return {OFF: ", ".join(sorted(name for name in kinds if kinds[name] in COSTLY)) or NONE, TRIED: ALL_TOLD}
+    return {OFF: ", ".join(sorted(costly(case))) or NONE, TRIED: ALL_TOLD}
 
 
 def right_training_without_debugging(training: Training) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 
 import torch
 import torch.nn.functional as F
@@ -142,6 +142,11 @@ def norm_logged(moment: Moment):
     return _on_gradients(moment, look)
 
 
+def norm_kept(moment: Moment):
+    """The same, and nobody reads it."""
+    return _on_gradients(moment, lambda gradients: torch.stack(torch._foreach_norm(gradients)).norm())
+
+
 @contextmanager
 def repeatable(moment: Moment):
     """Deterministic algorithms; the log says that the run can be repeated."""
@@ -185,14 +190,15 @@ def weights_summed(moment: Moment):
 
 AIDS = {function.__name__: function for function in (
     anomaly_mode, first_step_checked, launches_wait, ranges_emitted, statistics_read, statistics_kept, forward_repeated,
-    gradient_checked, explosions_skipped, norm_logged, repeatable, ratio_added, shapes_checked, weights_summed)}
+    gradient_checked, explosions_skipped, norm_logged, norm_kept, repeatable, ratio_added, shapes_checked, weights_summed)}
 # No real clock tells 5 % of half a millisecond from 15. On a real GPU a step is said to take what it takes on the virtual
-# A10G: the bare step, FIRST_MS more for the first one, and an aid's share of it where that works. Shares are added up.
-BARE_MS, FIRST_MS = 0.455, 0.05
+# A10G: the bare step of two layers, LAYER_MS for each other one, FIRST_MS more for the first step, and an aid's share of the
+# bare step of two layers where that works. Shares are added up.
+BARE_MS, LAYER_MS, FIRST_MS = 0.455, 0.143, 0.05
 COST = {"anomaly_mode": 1.83, "first_step_checked": 1.63, "launches_wait": 0.155, "ranges_emitted": 0.054,
         "statistics_read": 0.69, "statistics_kept": 0.57, "forward_repeated": 0.41, "gradient_checked": 1.86,
-        "explosions_skipped": 0.34, "norm_logged": 0.14, "repeatable": 0.033, "ratio_added": 0.335, "shapes_checked": 0.021,
-        "weights_summed": 0.148}
+        "explosions_skipped": 0.34, "norm_logged": 0.14, "norm_kept": 0.139, "repeatable": 0.033, "ratio_added": 0.335,
+        "shapes_checked": 0.021, "weights_summed": 0.148}
 STEPS = 4  # of a run: the first, and others with a rare check among them
 FEATURES, WIDTH, CLASSES = 8, 16, 4
 OFF, TRIED, NONE = "turned off", "what the runs tell", "none"
@@ -240,7 +246,8 @@ def training_of(given, tried: list[list[str]] | None = None) -> Training:
                 synchronize(device)
                 step_ms.append(clock_ms(device) - start_ms)
         if device.type != "vgpu":
-            step_ms = [_tabled_ms(number, {kinds[name] for name in on}, options["every"]) for number in range(steps)]
+            step_ms = [_tabled_ms(number, {kinds[name] for name in on}, options["every"], len(weights) // 2)
+                       for number in range(steps)]
         return Run(step_ms, [line if value is None else f"{line}: {float(value):.4f}" for line, value in noted])
 
     def begin(on: Iterable[str]) -> Callable[[], list]:
@@ -250,7 +257,8 @@ def training_of(given, tried: list[list[str]] | None = None) -> Training:
             raise ValueError(f"no aid is called {unknown[0]!r}; there are {', '.join(kinds) or 'none'}")
         if tried is not None:
             tried.append(on)
-        model = nn.Sequential(nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).to(device)
+        layers = [(nn.ReLU(), nn.Linear(weight.shape[1], weight.shape[0])) for weight in weights[::2]]
+        model = nn.Sequential(*chain.from_iterable(layers)).to(device)[1:]
         with torch.no_grad():
             for parameter, weight in zip(model.parameters(), weights):
                 parameter.copy_(weight)
@@ -273,11 +281,12 @@ def training_of(given, tried: list[list[str]] | None = None) -> Training:
     return Training(list(kinds), run, begin)
 
 
-def _tabled_ms(number: int, kinds: set[str], every: int) -> float:
-    """What step ``number`` of a training with these aids takes on the virtual A10G, about."""
+def _tabled_ms(number: int, kinds: set[str], every: int, layers: int) -> float:
+    """What step ``number`` of a training of so many layers with these aids takes on the virtual A10G, about."""
     works = {"first_step_checked": not number, "gradient_checked": number % every == every - 1,
              "weights_summed": number % every == every - 1}
-    return BARE_MS * (1 + sum(COST[kind] for kind in kinds if works.get(kind, True))) + (0 if number else FIRST_MS)
+    aids_ms = BARE_MS * sum(COST[kind] for kind in kinds if works.get(kind, True))
+    return BARE_MS + LAYER_MS * (layers - 2) + aids_ms + (0 if number else FIRST_MS)
 
 
 def ask_training_without_debugging(function, given, device):
