@@ -98,7 +98,7 @@ class Right:
     """What is right: what ``function`` answers on the CPU, or with ``on_device`` on the device (for what only a device's
     clock can tell). Without it the function as handed out is right. ``wanted(case)`` says it, as ``see`` would find it,
     where that is known without asking. Numbers with a fraction may differ by the tolerances, all else must be equal.
-    ``facts(case, device)`` is what a check in its own way has to find out on the device first; nothing is compared with it."""
+    ``facts(case, device)``: what a check in its own way has to find out on the device first; nothing is compared with it."""
 
     function: Callable | None = None
     wanted: Callable[[Case], object] | None = None

@@ -102,7 +102,10 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             evidence.trial = _compared(exercise, stage, device, again, model, run_of)
             if evidence.trial.learner is not None:
                 evidence.trial.learner.beside_bytes += kept_bytes
-                evidence.again = _again(exercise, stage, plan, device) if len(plan.trial) > 1 else None
+                with races_in(device) as races:  # the inputs are written on the program's stream here
+                    evidence.again = _again(exercise, stage, plan, device) if len(plan.trial) > 1 else None
+                if evidence.trial_answers:
+                    evidence.trial_answers[-1].races += map(str, races)
 
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []

@@ -64,6 +64,11 @@ def test_a_first_line_that_only_announces_is_followed_by_the_next():
         "RuntimeError: an unexpected error: sizes [3] do not fit")
 
 
+def test_of_an_error_in_a_worker_its_own_words_are_told():
+    text = "Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n  …\nValueError: no such file"
+    assert describe_error(ValueError(text), "f") == "ValueError: Caught ValueError in DataLoader worker process 0: ValueError: no such file"
+
+
 def test_of_what_dynamo_met_the_error_and_the_line_are_told():
     f = load_function("# exercise: f\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n    y = x + 1\n"
                       "    return y.view(4)", "f", {"torch": torch})

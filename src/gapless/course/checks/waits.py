@@ -72,8 +72,9 @@ class Waits(OfMeasurement):
             left = "No wait is left" if not report.syncs_per_step else f"At most {allowed:g} may be left"
             return PASS, f"{left}: {before:g} in {look.exercise.measurement.step_is} before, {report.syncs_per_step:g} now."
         left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
+        may = f", and {allowed:g} may stay" if allowed > before else ""
         lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {look.exercise.measurement.step_is} "
-                 f"({before:g} in the slow function):"]
+                 f"({before:g} in the slow function{may}):"]
         if operators(report) == operators(measured.before.report):
             lines.insert(0, "Your version waits exactly as often as the slow one, and in the same operators.")
         # By reason, so that each is explained once.

@@ -23,6 +23,7 @@ _ANSWERS = ("views", "lessons")
 
 # In the texts of PyTorch's errors.
 _FOLLOWS = "previous error"
+_CAUGHT = re.compile(r"Caught \w+ in ")  # an error of another process or thread: its own text ends with what it said
 _MET_BY_DYNAMO = re.compile(r"^  Explanation: .*: got (\w+\(.*\))$", re.M)
 _USER_CODE = re.compile(r'File "(<cell [\w.]+>)", line (\d+), in .*\n\s*(\S.*)')
 
@@ -102,7 +103,8 @@ def _refuse_library(source: str) -> None:
 
 def describe_error(error: BaseException, name: str) -> str:
     """``TypeError: … (line 4: the_line())`` with the innermost line that lies in the cell. Of what Dynamo met while it took
-    the cell's code into a graph: that error and that line. Of an invalid capture: the error in it too."""
+    the cell's code into a graph: that error and that line. Of an invalid capture: the error in it too. Of one caught
+    in a worker: what that said."""
     if isinstance(error, CellRaised):
         return str(error)
     text, earlier = str(error).strip(), error.__context__
@@ -111,6 +113,8 @@ def describe_error(error: BaseException, name: str) -> str:
         return f"{type(error).__name__}: {lines[0]}. First came {describe_error(earlier, name)}"
     met = _MET_BY_DYNAMO.search(text)
     first = f"{lines[0]}: {met[1]}" if met else " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    if _CAUGHT.match(first) and len(lines) > 1:
+        first = f"{first.rstrip('.')}: {lines[-1]}"
     return f"{type(error).__name__}: {first}{_line(error, name)}"
 
 
