@@ -49,9 +49,8 @@ def found_by_bits(step, most):
             try:
                 step(batch)
                 found += bit
-            except RuntimeError as error:
-                if "out of memory" not in str(error):
-                    raise
+            except torch.OutOfMemoryError:
+                pass
         bit //= 2
     return 8 * found
 
@@ -359,7 +358,7 @@ BATCH_WRONG = [
                                   factor * (1 + math.cos(180 * min((step - warmup) / (total - warmup), 1))) / 2), "takes radians"),
     ("warmup_schedule", factor_of(lambda step, factor, warmup, total: 1 + (factor - 1) * (
         step / warmup if step < warmup else cosine((step - warmup) / (total - warmup)))), "ends at the optimizer's own rate"),
-    ("warmup_schedule", another_momentum, "Change nothing but the learning rate"),
+    ("warmup_schedule", another_momentum, "Change only the learning rate"),
     ("warmup_schedule", rate_for_a_factor, "a factor, not a rate"),
     ("warmup_schedule", lambda *given: two_lambdas(*given, kind=torch.optim.lr_scheduler.MultiplicativeLR), "previous step's rate"),
     ("warmup_schedule", lambda optimizer, *rest: None, "not a scheduler of torch.optim.lr_scheduler"),

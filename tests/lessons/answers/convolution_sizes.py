@@ -138,7 +138,7 @@ SIZE_WRONG = [
     ("tensor_core_sizes", fresh_layers, "Append zeros"),
     ("tensor_core_sizes", trains_all, "the `requires_grad` of its old one"),
     ("tensor_core_sizes", lambda model: new_layers(model).train(model.training), "A norm came back in the other mode"),
-    ("tensor_core_sizes", lambda model: new_layers(model).float(), "of the old ones' dtype"),
+    ("tensor_core_sizes", lambda model: new_layers(model).float(), "Keep the dtype of the old parameters"),
     ("tensor_core_sizes", lambda model: with_changed(model, momentum=0.1), "another eps or momentum"),
     ("tensor_core_sizes", lambda model: with_changed(model, padding_mode="zeros"), "a dilation and circular padding"),
     ("tensor_core_sizes", leaves_the_norms, "raised"),

@@ -19,15 +19,17 @@ def _sizes(rng: np.random.Generator, count: int, least: int, most: int) -> list[
 
 
 def _images(rng: np.random.Generator, name: str, sizes: list[tuple[int, int]], batch_size: int, max_shapes: int, *,
-            channels: int = 3, kind=np.float32, dark: float = 0.0, trains: bool = False) -> Case:
-    """``dark``: the share of pixels that are black; ``trains``: whether a network is trained on the batches."""
+            channels: int = 3, kind=np.float32, dark: float = 0.0, trains: bool = False, again: bool = False) -> Case:
+    """``dark``: the share of pixels that are black; ``trains``: whether a network is trained on the batches; ``again``:
+    whether the function is called twice."""
     shapes = [(channels, *size) for size in sizes]
     images = [(rng.integers(0, 256, size=shape) if kind is np.uint8 else rng.normal(size=shape)).astype(kind)
               * (rng.random(shape[1:]) >= dark).astype(kind) for shape in shapes]
     pixels = [sum(rows * height * width for _, (rows, height, width) in planned(sizes, batch_size, max_shapes, by))
               for key in (np.prod, max, lambda size: (size[0] > size[1], np.prod(size)))
               for by in (key, lambda size, key=key: tuple(-np.atleast_1d(key(size))))]
-    options = {"batch_size": batch_size, "max_shapes": max_shapes, "most_pixels": int(SLACK * max(pixels)), "trains": trains}
+    options = {"batch_size": batch_size, "max_shapes": max_shapes, "most_pixels": int(SLACK * max(pixels)), "trains": trains,
+               "again": again}
     return Case(name, {"images": images}, {**options, "seed": int(rng.integers(2**31))})
 
 
@@ -38,7 +40,7 @@ def shape_cases(seed: int) -> list[Case]:
         return _sizes(rng, count, 3, 20)
 
     return [
-        _images(rng, "twelve images, three shapes", sizes(12), 2, 3),
+        _images(rng, "twelve images, three shapes", sizes(12), 2, 3, again=True),
         _images(rng, "a small last batch", sizes(11), 4, 2),
         _images(rng, "one shape for all", sizes(9), 3, 1),
         _images(rng, "as many shapes as batches", sizes(8), 2, 4),

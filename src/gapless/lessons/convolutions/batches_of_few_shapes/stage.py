@@ -5,16 +5,21 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
-from ....course.plain import Unusable
+from ....course.plain import OVERWRITTEN, Unusable
 from ....vgpu.core.tuning import autotuned
 
 
 def ask_batches(function, given, device):
-    """The batches; where they are timed, also a training step of a small network over each, convolutions autotuned."""
+    """The batches; where they are timed, also a training step of a small network over each, convolutions autotuned. With
+    ``again`` the function is called once more, and must not write into the first batches."""
     images, options = given.inputs["images"], given.options
+    if options["again"]:  # what is written into the batches must not reach the images, where a batch is a view of one
+        images = [image.clone() for image in images]
     network = small_network(images[0].shape[0] if images else 1, options["seed"], device)
     yield
     with autotuned():
@@ -23,8 +28,26 @@ def ask_batches(function, given, device):
             if options["trains"]:
                 (network(batch.float()) * mask.unsqueeze(1)).square().mean().backward()
     yield
-    return [{"shape": list(batch.shape), "dtype": str(batch.dtype), "images": batch.flatten(),
-             "mask_shape": list(mask.shape), "mask": mask.flatten(), "indices": indices} for batch, mask, indices in batches]
+    found = [{"shape": list(batch.shape), "dtype": str(batch.dtype), "images": batch.flatten(),
+              "mask_shape": list(mask.shape), "mask": mask.flatten(), "indices": indices}
+             for batch, mask, indices in batches]
+    if options["again"]:
+        for each in found:
+            each.update(images=each["images"].clone(), mask=each["mask"].clone())
+        _stay(batches, lambda: function(list(images), options["batch_size"], options["max_shapes"]))
+    return found
+
+
+def _stay(batches: list[tuple], again: Callable[[], object]) -> None:
+    """Raises Unusable where ``again``, another call, writes into the batches of the first. Their caller has written into
+    them meanwhile, so that this is seen whatever it writes."""
+    tensors = [tensor for batch in batches for tensor in batch[:2] if 0 not in tensor.stride()]  # else elements share memory
+    for tensor in tensors:
+        tensor.copy_(tensor == 0)
+    before = [tensor.clone() for tensor in tensors]
+    again()
+    if not all(map(torch.equal, tensors, before)):
+        raise Unusable(OVERWRITTEN)
 
 
 def _checked(batches) -> list[tuple[torch.Tensor, torch.Tensor, list[int]]]:

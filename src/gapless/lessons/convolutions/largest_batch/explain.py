@@ -11,8 +11,8 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
     if found[LARGEST] is None:
         return "It returned nothing: is there a `return`?"
     if str(wanted[LARGEST]).startswith(RAISED):
-        return ("The step is broken, and your function hides it: an error that is not about memory has to pass. Catch "
-                "`torch.OutOfMemoryError` and nothing else.")
+        return ("The step is broken, and your function hides it: an error that is not about the device's memory has to "
+                "pass. Catch `torch.OutOfMemoryError` and nothing else.")
     if found[ASKED] != AS_WANTED:
         return "Look among 8, 16, 24, … up to `most`."
     if found[LARGEST] == wanted[LARGEST] and found[SHOWN] != BORDER:
@@ -24,6 +24,8 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
                 "frames of the failed step.")
     if isinstance(found[LARGEST], float):
         return "Return a whole number, an `int`: divide with `//`."
+    if wanted[LARGEST] == 0 and found[SHOWN] == f"that {found[LARGEST]} does not fit":
+        return f"Your own trial shows that {found[LARGEST]} does not fit. If not even 8 fits, the answer is 0."
     if isinstance(found[LARGEST], int) and found[LARGEST] > wanted[LARGEST]:
         return ("This size does not fit, or is more than `most`. Return the largest size that fitted, not the first that "
                 "did not.")

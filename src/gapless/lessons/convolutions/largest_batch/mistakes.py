@@ -98,8 +98,8 @@ def _from_below(catch: type, up: bool = True):
     return largest_batch
 
 
-_ALL_ERRORS = ("It catches errors that are not about memory, so a broken step looks like one that does not fit. Catch "
-               "`torch.OutOfMemoryError` and nothing else.")
+_ALL_ERRORS = ("It catches errors that are not about the device's memory, so a broken step looks like one that does not "
+               "fit. Catch `torch.OutOfMemoryError` and nothing else.")
 _HOLDS = ("Something still holds the memory of an earlier trial, so the next one has less. ")
 LARGEST_MISTAKES = (
     Mistake(slow.largest_batch, "It tries one size after the other. If a size fits, all smaller sizes fit too. Try the "

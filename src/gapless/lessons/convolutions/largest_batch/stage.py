@@ -19,11 +19,12 @@ RAISED = "raised: "
 FEW, AS_WANTED = "few", f"multiples of {MULTIPLE} up to the most"
 BORDER = "that it fits, and that the next does not"
 LARGER = "that a larger one fits"
-# Errors of other kinds, by their texts. MemoryError is of the host's memory.
+# Errors of other kinds, by their texts: the kind counts, not the text. MemoryError is of the host's memory.
 OTHER_ERRORS = {"CUDA error: misaligned address": RuntimeError,
                 "CUDA error: an illegal memory access was encountered": RuntimeError,
                 "mat1 and mat2 shapes cannot be multiplied (8x12 and 13x4)": RuntimeError,
                 "Expected more than 1 value per channel when training": ValueError,
+                "rank 1 has failed: CUDA out of memory": RuntimeError,
                 "the host has no memory left": MemoryError}
 LAYERS = 3  # of a trial step, each with a block of memory of its own
 
@@ -101,6 +102,6 @@ def _shown(found, most: int, trials: _Trials) -> str:
     if found < max(trials.fitting, default=0):
         return LARGER
     if found and found not in trials.fitting:
-        return f"nothing of {found}"
+        return f"that {found} does not fit" if found in trials.batches else f"nothing of {found}"
     after = found + MULTIPLE
     return BORDER if after > most or (after in trials.batches and after not in trials.fitting) else f"nothing of {after}"

@@ -16,9 +16,9 @@ HALVES = ("float32", "float16")
 
 
 def _parameters(rng: np.random.Generator, name: str, shapes=SHAPES, *, steps: int = 1, dtypes=("float32",),
-                size: float = 1.0, zeros=(), zero_grads=(), without=(), **changed) -> Case:
+                size: float = 1.0, zeros=(), zero_grads=(), without=(), layouts=None, **changed) -> Case:
     """Weights, gradients and momenta of these shapes, about as large as ``size``. ``zeros``, ``zero_grads``: places where
-    they are all 0."""
+    they are all 0; ``layouts``: how the weights, gradients and momenta lie in memory."""
     tensors = {"weights": [rng.normal(size=shape) * rng.uniform(0.3, 3) for shape in shapes],
                "grads": [rng.normal(size=shape) * rng.uniform(0.3, 3) for shape in shapes],
                "momenta": [rng.normal(size=shape) for shape in shapes]}
@@ -30,7 +30,7 @@ def _parameters(rng: np.random.Generator, name: str, shapes=SHAPES, *, steps: in
               for name, arrays in tensors.items()}
     options = {"steps": steps, "lr": 0.5, "momentum": 0.9, "weight_decay": 0.1, "trust": 0.6,
                "without_gradient": list(without)}
-    return Case(name, inputs, options | changed)
+    return Case(name, inputs, options | changed, layouts=layouts or {})
 
 
 def lars_cases(seed: int) -> list[Case]:
@@ -44,9 +44,11 @@ def lars_cases(seed: int) -> list[Case]:
         _parameters(rng, "gradients that are all 0", zero_grads=(1, 3)),
         _parameters(rng, "weights and gradients that are all 0", zeros=(2, 5), zero_grads=(2, 5), weight_decay=0.0),
         _parameters(rng, "no parameter has a gradient", without=every),
-        _parameters(rng, "no weight decay", weight_decay=0.0),
-        _parameters(rng, "no momentum", momentum=0.0),
-        _parameters(rng, "three steps", steps=3),
+        _parameters(rng, "no weight decay, parameters in channels-last order", weight_decay=0.0,
+                    layouts=dict.fromkeys(("weights", "grads", "momenta"), "channels_last")),
+        _parameters(rng, "no momentum, transposed gradients", momentum=0.0, layouts={"grads": "transposed"}),
+        _parameters(rng, "three steps, transposed parameters", steps=3,
+                    layouts=dict.fromkeys(("weights", "momenta"), "transposed")),
         _parameters(rng, "float32 and float16", dtypes=HALVES, size=0.03),  # so small that rounding is below the tolerance
         _large_halves(rng),
         _scaled(rng, "weights a thousand times the gradients", "weights", 1e3),

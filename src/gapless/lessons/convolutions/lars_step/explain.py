@@ -17,6 +17,8 @@ def explain_lars(case: Case, found: dict, wanted: dict) -> str | None:
     if options["steps"] > 1:
         return None
     place = wrong[0]
+    if place in options["without_gradient"]:
+        return f"Parameter {place} has no gradient: leave it and its momentum as they are."
     weight, grad, moment = (case.inputs[name][place].astype(np.float64).ravel() for name in names)
     kept, update = options["momentum"] * moment, grad + options["weight_decay"] * weight
     own, right = (np.dot(np.array(answer[MOMENTA][place]) - kept, update) / np.dot(update, update)

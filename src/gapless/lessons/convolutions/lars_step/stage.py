@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ....course.plain import Unusable
+
 COMPARED = 200  # numbers of a tensor, of more about as many
 WEIGHTS, MOMENTA = "weights", "momenta"
 
@@ -20,10 +22,19 @@ def ask_lars_step(function, given, device):
     for place, (param, grad) in enumerate(zip(params, given.inputs["grads"])):
         param.grad = None if place in options["without_gradient"] else grad
     numbers = [options[name] for name in ("lr", "momentum", "weight_decay", "trust")]
+    lists = list(params), list(momenta)
+    before = [tensor.data_ptr() for tensor in (*params, *momenta)]
     yield
     for _ in range(options["steps"]):
-        function(list(params), list(momenta), *numbers)
+        function(*lists, *numbers)
     yield
+    for name, now, given_list in zip(("params", MOMENTA), lists, (params, momenta)):
+        if list(map(id, now)) != list(map(id, given_list)):
+            raise Unusable(f"it has changed the list `{name}`, which the caller uses again. Change the tensors in place, "
+                           "and leave the list alone.")
+    if [tensor.data_ptr() for tensor in (*params, *momenta)] != before:
+        raise Unusable("it has given a parameter or a momentum other memory (`.data = …`). Write into the tensor itself, "
+                       "with an operator in place: others may hold a view of it.")
     return {WEIGHTS: [_some(param) for param in params], MOMENTA: [_some(moment) for moment in momenta]}
 
 

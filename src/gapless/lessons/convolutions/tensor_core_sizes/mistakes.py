@@ -13,7 +13,7 @@ from ....course.evidence import Case
 from ....course.mistakes import Mistake
 from . import slow
 from .right import padded_network
-from .stage import EVALUATED, FROZEN, MODE, SIZES, WIDTH
+from .stage import DTYPES, EVALUATED, FROZEN, MODE, NO_WEIGHTS, NORMS, OTHER_NORMS, SIZES, STRIDED, WIDTH
 
 
 def _up(multiple: int) -> Callable[[int], int]:
@@ -53,7 +53,20 @@ _RANDOM = ("Append only zeros, to the biases too. The outputs may be the same at
 _NOT_CUT = ("The padded classes are still there, and the loss would give them probability. Cut the outputs to the "
             "classes, `outputs[:, :classes]`, before the loss.")
 _MODE_CHANGED = ("The network came back in the other mode: leave the mode as it was. A new `nn.Sequential` is always in "
-                 "training mode, so add `.train(model.training)`.")
+                 "training mode: set `padded.training = model.training`.")
+_NORM_CHANGED = ("A norm came back in the other mode. `.train()` and `.eval()` change every part, even frozen norms. Give "
+                 "each new layer the `training` of its old one.")
+# Where the plainer networks are right: what these have that those have not.
+_OF_KIND = {
+    STRIDED: "Here the convolutions have a stride, a dilation and circular padding. Keep all options of the old layer, or "
+             "the layer itself.",
+    OTHER_NORMS: "Here the norms have another eps or momentum, and `num_batches_tracked` counts. Keep all options and "
+                 "buffers of the old norm, or the norm itself.",
+    NO_WEIGHTS: "Here norms have no weights, or no running statistics, and linear layers no biases. Pad what is there, and "
+                "add nothing.",
+    FROZEN: "Here some parameters are frozen, not always all of a layer. Each new parameter needs the `requires_grad` of "
+            "its old one.",
+}
 SIZE_MISTAKES = (
     Mistake(slow.tensor_core_sizes, "The network has not changed."),
     Mistake(_classes_alone, "You padded only the classes. The channels of a convolution and the inputs of a linear layer "
@@ -92,11 +105,16 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
         return _NOT_CUT
     if found[MODE] != wanted[MODE]:
         return _MODE_CHANGED
-    if np.allclose(found[EVALUATED], wanted[EVALUATED], 2e-3, 5e-4):
-        if case.options["network"]["kind"] == FROZEN:
-            return ("The outputs are right at first, but training changes them. Here two layers are frozen: a new "
-                    "parameter needs the old one's `requires_grad`.")
-        return ("The outputs are right at first, but training changes them. Is an appended number not 0, or does a "
-                "gradient not come back (`detach`)?")
+    if found[NORMS] != wanted[NORMS]:
+        return _NORM_CHANGED
+    if found[DTYPES] != wanted[DTYPES]:
+        return "Keep the dtype of the old parameters and statistics. A new layer is float32 unless you say otherwise."
+    at_first = "The outputs are right at first, but training changes them. "
+    right_at_first = np.allclose(found[EVALUATED], wanted[EVALUATED], 2e-3, 5e-4)
+    of_kind = _OF_KIND.get(case.options["network"].get("kind", ""))
+    if of_kind is not None:
+        return at_first + of_kind if right_at_first else of_kind
+    if right_at_first:
+        return at_first + "Is an appended number not 0, or does a gradient not come back (`detach`)?"
     return ("Append zeros to weights, biases and the norms' statistics, and leave the old numbers in place. The outputs "
             "are those of the last layer, cut off and otherwise unchanged.")

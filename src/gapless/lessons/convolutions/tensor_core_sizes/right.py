@@ -42,7 +42,9 @@ def padded_network(model: nn.Sequential, wanted: Callable[[int], int], fill: Cal
             if buffer.dim():
                 setattr(layer, name, grown(buffer, False))
         layers.append(layer)
-    return nn.Sequential(*layers, *([] if cut is None else [_Cut(cut(classes))])).train(model.training)
+    padded = nn.Sequential(*layers, *([] if cut is None else [_Cut(cut(classes))]))
+    padded.training = model.training  # and each layer's mode stays
+    return padded
 
 
 class _Cut(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.plain import difference
-from .stage import FIRST_CALL
+from .stage import DTYPE, FIRST_CALL
 
 
 def channels_last(case, found, wanted) -> str | None:
@@ -11,6 +11,9 @@ def channels_last(case, found, wanted) -> str | None:
         return None
     if len(found["outputs"]) != len(wanted["outputs"]):
         return "The result must be one row of eight numbers for each image: the head's output."
+    if found[DTYPE] != wanted[DTYPE]:
+        return ("Leave casts to autocast: in mixed precision the head computes in half precision too, as in the given "
+                "function.")
     if isinstance(found.get("gradients"), dict) and None in found["gradients"].values():
         return "A parameter gets no gradient: are all parts of the model used, and is nothing detached?"
     if difference(*([each[name] for name in FIRST_CALL] for each in (found, wanted)), 1e-2, 1e-3) is None:

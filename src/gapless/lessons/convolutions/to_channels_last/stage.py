@@ -11,6 +11,7 @@ from torch import nn
 from ....course.plain import Unusable
 
 FIRST_CALL = ("outputs", "gradients", "running means")
+DTYPE = "dtype of the outputs"
 
 
 class Block(nn.Module):
@@ -69,7 +70,7 @@ def ask_channels_last(function, given, device):
         outputs.float().square().mean().backward()
     yield
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    found = {"outputs": outputs.detach(), "gradients": {
+    found = {DTYPE: str(outputs.dtype), "outputs": outputs.detach(), "gradients": {
         name: None if gradient is None else gradient.flatten() for name, gradient in gradients.items()}}
     found["running means"] = {name: buffer.clone() for name, buffer in model.named_buffers()
                               if name.endswith("running_mean")}

@@ -35,7 +35,7 @@ def train_step_cases(seed: int) -> list[Case]:
     return [
         _step(rng, "two micro-batches, gradients that are clipped"),
         _step(rng, "gradients that overflow float16", scale=2.0**40),
-        _step(rng, "the gradients of an earlier step are still there", earlier_gradients=True),
+        _step(rng, "the gradients of an earlier step are still there", earlier_gradients=True, groups=2),
         _step(rng, "one micro-batch", micro_batches=1),
         _step(rng, "bfloat16, a scaler that is switched off, three micro-batches", dtype="bfloat16", micro_batches=3),
         _step(rng, "gradients below the limit", max_norm=float(NEVER), lr=0.1),

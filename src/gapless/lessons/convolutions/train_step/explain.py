@@ -17,7 +17,7 @@ _SEEN = {
     STEPS: "The optimizer takes one step, after the last micro-batch, with `scaler.step(optimizer)`. That call skips the "
            "step if a gradient is inf or nan.",
     LOSSES: "Return the mean loss: divide each micro-batch's loss by their number, and add them up, without the scale.",
-    SCALE: "The scaler adjusts its scale itself: call `scaler.update()` once, at the end of each step.",
+    SCALE: "The scaler adjusts its scale itself: call `scaler.update()`, without a number, at the end of each step.",
 }
 _NO_STEP = ("The optimizer took no step at all. Did you leave out `scaler.step(optimizer)`? Or did you use a scaler "
             "other than the one that was given? A scaler skips a step whose gradients are inf or nan, and its scale has "

@@ -45,6 +45,7 @@ class _Step:
                  "clip largest": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm, float("inf")),
                  "clip each": lambda: [nn.utils.clip_grad_norm_([each], max_norm) for each in model.parameters()],
                  "step": lambda: scaler.step(optimizer), "plain step": optimizer.step, "update": scaler.update,
+                 "update to 1024": lambda: scaler.update(1024.0), "update to 65536": lambda: scaler.update(65536.0),
                  "zero": optimizer.zero_grad}[part]()
 
         if self.mode is not None:
@@ -53,6 +54,8 @@ class _Step:
             model.to(dtype)
         if self.zeroed == "first":
             optimizer.zero_grad()
+        for parameter in optimizer.param_groups[0]["params"] if self.zeroed == "first group" else ():
+            parameter.grad = None
         total = 0.0
         with region(self.all_inside):
             for x, y in batches:
@@ -93,11 +96,15 @@ _PLAIN_STEP = ("You called `optimizer.step()` without the scaler, which skips th
                "Write `scaler.step(optimizer)`.")
 _NO_UPDATE = ("`scaler.update()` is missing. It halves the scale after a skipped step, and doubles it after enough good "
               "ones.")
+_UPDATED_TO = ("`scaler.update` got a number, which is the scale from then on. Call it without one: it halves or doubles "
+               "the scale where that is needed.")
 TRAIN_STEP_MISTAKES = (
     _mistake("Nothing ran in autocast: the convolutions computed in float32. Put the forward pass and the loss under "
              "`torch.autocast(x.device.type, dtype=dtype)`.", autocast=False),
     _mistake("This step uses neither the scaler nor autocast, like the one that you got.", autocast=False, scaled=False,
              order=("clip", "plain step")),
+    _mistake("`scaler.update()` came before the step. It forgets that the gradients are unscaled, so the step divides them "
+             "again. Call it after `scaler.step(optimizer)`.", order=("unscale", "clip", "update", "step")),
     _mistake(_CLIPPED_SCALED, order=("clip", "unscale", "step", "update")),
     _mistake(_CLIPPED_SCALED, order=("clip", "step", "update")),
     _mistake("The step used gradients that were not clipped. Did you leave that out, or clip after the step? Unscale "
@@ -126,6 +133,8 @@ TRAIN_STEP_MISTAKES = (
     _mistake(_PLAIN_STEP, order=("unscale", "clip", "plain step", "update")),
     _mistake(_PLAIN_STEP + " " + _NO_UPDATE, order=("unscale", "clip", "plain step")),
     _mistake(_NO_UPDATE, order=("unscale", "clip", "step")),
+    _mistake(_UPDATED_TO, order=("unscale", "clip", "step", "update to 1024")),
+    _mistake(_UPDATED_TO, order=("unscale", "clip", "step", "update to 65536")),
     _mistake("The gradients are still scaled when `optimizer.step()` runs. Use `scaler.unscale_(optimizer)` before "
              "clipping, and `scaler.step(optimizer)`.", order=("clip", "plain step")),
     _mistake("You set the gradients to zero before each micro-batch, so only the last one's are left. Do it once, at the "
@@ -133,6 +142,8 @@ TRAIN_STEP_MISTAKES = (
              zeroed="each"),
     _mistake("You set the gradients to zero only at the end, so this step includes an earlier step's. Do it at the start.",
              zeroed="never", order=("unscale", "clip", "step", "update", "zero")),
+    _mistake("You set only the gradients of the optimizer's first group to zero. `optimizer.zero_grad()` does it for all.",
+             zeroed="first group"),
     _mistake("The gradients were never set to zero, so this step includes an earlier step's.", zeroed="never"),
     _mistake("Each micro-batch took its own step. Unscale, clip, step and update once, after the last one.",
              each=("unscale", "clip", "step", "update"), order=()),

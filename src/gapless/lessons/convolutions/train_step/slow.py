@@ -7,9 +7,9 @@ from torch import nn
 
 
 def train_step(model, optimizer, scaler, batches, dtype, max_norm):
-    """One step of ``optimizer`` on ``batches``, a list of (x, y) of one size on the device. Returns the mean loss.
-    ``scaler``: a GradScaler; ``dtype``: float16, or bfloat16 with a scaler that is switched off; ``max_norm``:
-    limits the norm of the gradients."""
+    """One step of ``optimizer`` on ``batches``, a list of (x, y) of one size on the device. Returns the mean loss,
+    a tensor there without its graph. ``scaler``: a GradScaler; ``dtype``: float16, or bfloat16 with a scaler that is
+    switched off; ``max_norm``: limits the norm of the gradients."""
     optimizer.zero_grad()
     total = 0.0
     for x, y in batches:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ....course.plain import Unusable, left_alone
+
 CLASSES = 8
 MOMENTUM = 0.9
 COMPARED = 200  # changes of a parameter, of more about as many
@@ -41,17 +43,22 @@ def ask_train_step(function, given, device):
     seen = _watch(model, optimizer, scaler, device.type)
     batches = list(zip(given.inputs["x"], given.inputs["y"]))
     steps = [batches[start:start + count] for start in range(0, len(batches), count)]
+    held = [list(step) for step in steps]
     if options.get("earlier_gradients"):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, options["scale"])
     yield
     losses = [function(model, optimizer, scaler, step, dtype, options["max_norm"]) for step in steps]
     yield
+    left_alone("batches", [list(map(id, step)) for step in steps], [list(map(id, step)) for step in held])
+    if any(isinstance(loss, torch.Tensor) and loss.requires_grad for loss in losses):
+        raise Unusable("the loss that it returns still holds its graph, and a list of such losses all activations. Return "
+                       "it without: `loss.detach()`.")
     return {**{name: _in_words(seen[name]) for name in (COMPUTED, BACKWARD, STEP, SCALED)},
             KEPT: _in_words([_short(parameter.dtype) for parameter in model.parameters()]),
             PASSES: len(seen[PASSES]), STEPS: len(seen[STEP]),
             **scaler.read(),
-            LOSSES: [loss.detach() if isinstance(loss, torch.Tensor) else loss for loss in losses],
+            LOSSES: losses,
             CHANGES: [(parameter.detach() - old).flatten()[::-(-old.numel() // COMPARED)]
                       for parameter, old in zip(model.parameters(), before)]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ....course.evidence import Case
+from .stage import OTHERS
 
 
 def explain_schedule(case: Case, found: dict, wanted: dict) -> str | None:
@@ -17,4 +18,6 @@ def explain_schedule(case: Case, found: dict, wanted: dict) -> str | None:
                          f"half a cosine from {factor:g} at step {warmup} to 0 at step {total}, and 0 from there on")
                 return (f"At step {step} of {total} (the warm-up has {warmup}) the rate is the group's own times "
                         f"{own / base:.4g}, and wanted is that times {right / base:.4g}: {curve}.")
+    if found[OTHERS] != wanted[OTHERS]:
+        return "The rates are right. Change only the learning rate."
     return None

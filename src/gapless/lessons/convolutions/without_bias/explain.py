@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .stage import BUFFERS, HOOKS
+
 MODES = ("A norm that was in evaluation mode is now in training mode. `model.train()` changes every part, even frozen "
          "ones. Note each part's `training` before you change it, and restore it.")
 _TAKEN_OUT = "This bias is cancelled: its convolution's output goes to {} and nowhere else."
@@ -41,6 +43,11 @@ def without_bias(case, found, wanted) -> str | None:
         return _NEEDED.format(why)
     if extra:
         return _TAKEN_OUT.format("norms that subtract each channel's own mean")
+    if found.get(BUFFERS) != wanted[BUFFERS]:
+        return ("A norm's running mean has to stay a buffer, or `state_dict()` and `.to(device)` leave it out. Change its "
+                "values: `norm.running_mean -= …`.")
+    if found.get(HOOKS):
+        return "Your hooks are still in the model, and run in each pass. Take each out with the handle: `handle.remove()`."
     if found.get("in training mode") is False:
         return "The model was in training mode: return it in training mode."
     if found.get("outputs in training") != wanted["outputs in training"]:

@@ -8,7 +8,7 @@ from torch import nn
 from ....course.mistakes import Mistake
 from ..stage import CONVOLUTIONS
 from .explain import MODES
-from .right import NORMS, cancels, drop
+from .right import INSTANCE_NORMS, NORMS, cancels, drop
 
 
 def in_order(model: nn.Module, norms: tuple[type, ...] = NORMS, fold: float = 1.0) -> nn.Module:
@@ -69,6 +69,9 @@ BIAS = (
     Mistake(lambda model, images: drop(model, fold=0.0), FOLD),
     Mistake(lambda model, images: drop(model, fold=-1.0), (
         "The running mean moves the wrong way. It contains the bias, so without the bias it is that much *less*.")),
+    Mistake(lambda model, images: drop(model, detached=False), (
+        "A running mean that is computed with the parameter belongs to a graph. Subtract the values alone: "
+        "`conv.bias.detach()`.")),
     Mistake(lambda model, images: each(model, _zeroed), (
         "The biases are zero now, but still there: every step adds them and computes their gradient. Remove the "
         "parameter: `conv.bias = None`.")),
@@ -111,6 +114,13 @@ BIAS = (
     Mistake(lambda model, images: drop(model, cancels=lambda norm: (
         cancels(norm) and getattr(norm, "running_mean", None) is not None)), (
         "A norm without running statistics cancels the bias in both modes, and there is nothing to correct.")),
+    *(Mistake(lambda model, images, kinds=kinds: drop(model, cancels=lambda norm: (
+        cancels(norm) and (norm.training or not isinstance(norm, kinds)))), (
+        "A norm without running statistics subtracts each channel's own mean in evaluation mode too. So it cancels the bias "
+        "in both modes.")) for kinds in (nn.Module, nn.GroupNorm, INSTANCE_NORMS)),
+    Mistake(lambda model, images: drop(model, cancels=lambda norm: (
+        cancels(norm) and not isinstance(norm, (nn.InstanceNorm1d, nn.InstanceNorm3d)))), (
+        "There are InstanceNorms in one and three dimensions too, and they cancel the bias as well.")),
     Mistake(_after_a_pass, (
         "You called the model in training mode to follow its tensors, and that changed the running statistics. Trace it "
         "without running it (`torch.fx`). Or run it in evaluation mode, and restore the mode.")),

@@ -9,7 +9,8 @@ from torch import nn
 
 from ..stage import CONVOLUTIONS
 
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, *INSTANCE_NORMS)
 
 
 def cancels(norm: nn.Module | None) -> bool:
@@ -25,10 +26,12 @@ def without_bias(model, images):
 
 
 def drop(model: nn.Module, kinds: tuple[type, ...] = CONVOLUTIONS, cancels: Callable[[nn.Module | None], bool] = cancels,
-         most_users: Callable = all, alone: bool = True, fold: float = 1.0, most_calls: int | None = None) -> nn.Module:
+         most_users: Callable = all, alone: bool = True, fold: float = 1.0, most_calls: int | None = None,
+         detached: bool = True) -> nn.Module:
     """``without_bias``, and what mistakes make of it: ``kinds`` of convolutions, norms that are said to cancel, whether all
     users of a convolution's output have to be such norms, whether a norm with running statistics may have other inputs,
-    how much of the bias is taken from its running mean, how many calls of a convolution are looked at."""
+    how much of the bias is taken from its running mean and whether without its graph, how many calls of a convolution are
+    looked at."""
     modules = dict(model.named_modules(remove_duplicate=False))
     calls: dict[nn.Module, list[torch.fx.Node]] = {}
     for node in torch.fx.Tracer().trace(model).nodes:
@@ -46,6 +49,6 @@ def drop(model: nn.Module, kinds: tuple[type, ...] = CONVOLUTIONS, cancels: Call
         if alone and not all(called(call.args[0]) is conv for norm in tracking for call in calls[norm]):
             continue
         for norm in tracking:
-            norm.running_mean.sub_(conv.bias.detach(), alpha=fold)
+            norm.running_mean.sub_(conv.bias.detach() if detached else conv.bias, alpha=fold)
         conv.bias = None
     return model

@@ -15,6 +15,7 @@ from ....course.plain import Unusable
 
 CHANNELS, WIDTH = 3, 6  # of the images; of what comes out of a convolution
 WIDE_PAIRS = 3
+BUFFERS, HOOKS = "buffers", "hooks left in the model"
 
 
 class ByItsOwnForward(nn.Module):
@@ -50,10 +51,13 @@ def _norm(**options) -> nn.BatchNorm2d:
 
 
 def _pair(dimensions: int, *, transposed: bool = False, affine: bool = True) -> nn.Sequential:
+    """Two convolutions with a norm each. A transposed one has all the options there are; the second norm of one or three
+    dimensions is an InstanceNorm."""
     convolution = getattr(nn, f"Conv{'Transpose' * transposed}{dimensions}d")
-    norm = getattr(nn, f"BatchNorm{dimensions}d")
-    return nn.Sequential(convolution(CHANNELS, WIDTH, 3), norm(WIDTH, affine=affine), nn.ReLU(),
-                         convolution(WIDTH, WIDTH, 2), norm(WIDTH))
+    norm, instance_norm = (getattr(nn, f"{kind}Norm{dimensions}d") for kind in ("Batch", "Instance"))
+    options = {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 2, "groups": 3} if transposed else {}
+    return nn.Sequential(convolution(CHANNELS, WIDTH, 3, **options), norm(WIDTH, affine=affine), nn.ReLU(),
+                         convolution(WIDTH, WIDTH, 2), (norm if dimensions == 2 else instance_norm)(WIDTH))
 
 
 def _between(layer: nn.Module) -> nn.Sequential:
@@ -126,9 +130,9 @@ def _block_called_twice() -> nn.Module:
     return nn.Sequential(_first(), nn.ReLU(), block, block)
 
 
-def _frozen(norm: nn.Module) -> nn.Module:
-    """Its norm is in evaluation mode, as in a network that was trained before."""
-    return ByItsOwnForward(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=norm.eval(), second=_conv())
+def _frozen(*norms: nn.Module) -> nn.Module:
+    """Its norms are in evaluation mode, as in a network that was trained before."""
+    return nn.Sequential(_first(), *(layer for norm in norms for layer in (norm.eval(), nn.ReLU(), _conv())))
 
 
 def _untrained(*names: str) -> nn.Module:
@@ -194,7 +198,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "a norm whose running statistics are plain averages": lambda: _followed_by(_norm(momentum=None)),
     "a norm with a momentum and an eps of its own": lambda: _followed_by(_norm(momentum=0.3, eps=0.01)),
     "a frozen norm": lambda: _frozen(_norm()),
-    "a frozen norm without running statistics": lambda: _frozen(_norm(track_running_stats=False)),
+    "frozen norms without running statistics": lambda: _frozen(
+        _norm(track_running_stats=False), nn.InstanceNorm2d(WIDTH), nn.GroupNorm(WIDTH, WIDTH)),
     "a frozen InstanceNorm with running statistics": lambda: _frozen(nn.InstanceNorm2d(WIDTH, track_running_stats=True)),
     "a norm's weight and a bias that are not trained": lambda: _untrained("1.weight", "0.bias"),
     "a convolution's weight that is not trained": lambda: _untrained("0.weight"),
@@ -246,6 +251,8 @@ def ask_without_bias(function, given, device):
         raise Unusable(f"it returned a {type(model).__name__}, not the model: is there a `return`?")
     modes = {part: part.training for part in model.modules()}
     found = {"parameters": {name: list(parameter.shape) for name, parameter in model.named_parameters()},
+             BUFFERS: sorted(name for name, _ in model.named_buffers()),
+             HOOKS: sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()),
              "in training mode": model.training,
              "norms in evaluation mode": [name for name, part in model.named_modules()
                                           if hasattr(part, "track_running_stats") and not part.training]}

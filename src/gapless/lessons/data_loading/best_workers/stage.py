@@ -14,7 +14,7 @@ from itertools import count
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, left_alone
 from ....measure.device import host_work
 from ....vgpu.hardware.clock.workers import Cost, Workers
 from ..stage import forking
@@ -172,9 +172,11 @@ def ask_best_workers(function, given, device):
     candidates, taken = given.options["candidates"], set()
     make_loader = loader_maker(given.options, device, taken)
     yield
+    given_list = list(candidates)
     with forking():
-        found = function(make_loader, list(candidates), device)
+        found = function(make_loader, given_list, device)
     yield
+    left_alone("candidates", given_list, candidates)
     if type(found) is not int or found not in candidates:
         words = "nothing: is there a `return`?" if found is None else f"{str(found)[:60]}:"
         raise Unusable(f"it returned {words} One of the candidates {candidates} is wanted.")

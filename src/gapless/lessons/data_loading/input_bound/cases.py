@@ -8,11 +8,12 @@ from ....course.evidence import Case
 from ...profiler_tour.disturbances import TRAPS, together
 from ...profiler_tour.traces import HOST, LOADER
 from . import traces
-from .traces import SEVERAL, loading_trace, program_trace
+from .traces import OWN, SEVERAL, loading_trace, program_trace
 
 HIDDEN, LAUNCH_BOUND, WAIT_BOUND = "the GPU has work for longer than the loader takes", "bound by launches", "bound by waits"
 NESTED, ELSEWHERE, MIRRORED = "a loader inside a loader", "another thread has a loader of its own", "blocks on the GPU's row"
-CUT, NO_STEPS, OLDER = "blocks cut off by the first and the last step", "no steps are marked", "from an older profiler"
+CUT, OLDER = "blocks and work cut off by the first and the last step", "from an older profiler"
+NO_STEPS = "no steps are marked"
 NO_BLOCKS, NO_WORK, REAL = "no loader at all", "nothing on the GPU", "a real step on CUDA, with loader blocks put in"
 SLOW, BESIDE = "a slow loader", "a copy on another stream during the block"
 PARTLY = "the GPU is done in the middle of a block"
@@ -36,7 +37,7 @@ def input_bound_cases(seed: int) -> list[Case]:
         LAUNCH_BOUND: loading_trace(rng, load=(2, 5), queue=0.2, kernels=20),
         WAIT_BOUND: loading_trace(rng, load=(5, 12), queue=6.0, waits=True),
         "several workers, two streams": loading_trace(rng, queue=4.0, streams=2, name=SEVERAL, steps=4),
-        BESIDE: loading_trace(rng, beside=True, streams=2),
+        BESIDE: loading_trace(rng, beside=True, streams=2, name=OWN),
         NESTED: loading_trace(rng, nested=True),
         ELSEWHERE: loading_trace(rng, elsewhere={"tid": LOADER}, queue=2.0),
         "another process has a loader of its own": loading_trace(rng, elsewhere={"pid": HOST + 1}, queue=2.0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ....course.mistakes import Mistake, Way, versions
 from ....evidence.traces.steps import DEVICE_WORK
@@ -27,10 +27,21 @@ def _blocks(trace: Trace, which: str) -> list[Span]:
         "within": lambda: [span for span in blocks_of(trace) if start <= span.start_us and span.end_us <= end],
         "starting within": lambda: [span for span in blocks_of(trace) if start <= span.start_us < end],
         "first": lambda: blocks_of(trace)[:1],
+        "first thread": lambda: [span for span in blocks_of(trace) if span.thread == blocks_of(trace)[0].thread],
+        "containing": lambda: _host_blocks(trace, lambda name: LOADER in name),
+        "without the hash": lambda: _host_blocks(trace, lambda name: name.startswith(LOADER[:-2])),
+        "two names": lambda: [span for span in blocks_of(trace) if span.name.startswith((_SINGLE, _SEVERAL))],
         "last": lambda: blocks_of(trace)[-1:],
         "but the first": lambda: blocks_of(trace)[1:],
         "in steps": lambda: blocks_of(trace) if steps_of(trace) else [],
     }[which]()
+
+
+def _host_blocks(trace: Trace, named: Callable[[str], bool]) -> list[Span]:
+    """As :func:`blocks_of`, with another condition for the name."""
+    steps = steps_of(trace)
+    return [span for span in trace.spans if span.category in ("annotation", "op") and named(span.name)
+            and (not steps or span.thread == steps[0].thread)]
 
 
 def _work(trace: Trace, which: str) -> list[Span]:
@@ -38,6 +49,7 @@ def _work(trace: Trace, which: str) -> list[Span]:
     return {
         "right": lambda: work,
         "kernels": lambda: [span for span in work if span.category == "kernel"],
+        "starting within": lambda: [span for span in work if span.start_us >= steps_time(trace)[0]],
         "no memset": lambda: [span for span in work if span.category != "memset"],
         "one stream": lambda: [span for span in work if span.thread == work[0].thread],
         "no copies from the host": lambda: [span for span in work if "HtoD" not in span.name],
@@ -152,6 +164,8 @@ _THREAD = ("Another thread has its own loader here. It feeds something else: tak
 _CUT = ("A block crosses the first step's start or the last step's end: only the part within the steps' time counts.")
 _NAMES = ("The loader's class is in the name: with workers it is `_MultiProcessingDataLoaderIter`, without "
           "`_SingleProcessDataLoaderIter`. All begin with `enumerate(DataLoader)#`.")
+_BEGINS = ("A loader's block is recognised by the beginning of its name, `enumerate(DataLoader)#` with the `#`. What comes "
+           "after that may be any class.")
 _TIME = "Divide by the steps' time: from the first step's start to the last step's end, both on the host."
 BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("how", "loading", _HOST, often=True),
@@ -168,6 +182,8 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("work", "one stream", "Only one stream was looked at: the GPU is idle when nothing runs on any of them."),
     Way("work", "launched in the blocks", "Only work that was *launched* in a block was looked at. What runs then was "
                                           "launched before: compare the times of kernels and blocks."),
+    Way("work", "starting within", "Work from before the first step still runs when the step starts. Its part within the "
+                                   "steps' time counts."),
     Way("work", "calls", "A runtime call is on the host: it says when something was launched, not when it ran."),
     Way("work", "host's too", "Operators are the host's. While the loader stacks a batch (`aten::stack`) the GPU may "
                               "well be idle: only kernel, memcpy and memset are its work."),
@@ -206,6 +222,8 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("blocks", "annotations", "Older profilers write blocks as operators: `category` may be \"annotation\" or \"op\"."),
     Way("blocks", "one process", _NAMES),
     Way("blocks", "workers", _NAMES),
+    *(Way("blocks", which, _BEGINS) for which in ("containing", "without the hash", "two names")),
+    Way("blocks", "first thread", "Where no step is marked, the loader's blocks of all threads count."),
     Way("blocks", "in steps", "Where no step is marked, the whole trace counts as one, with its loader's blocks.",
         often=True),
     Way("time", "steps added", "The steps' durations were added up. Between two steps there is time too: " + _TIME),

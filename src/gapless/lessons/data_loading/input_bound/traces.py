@@ -12,6 +12,7 @@ from .right import blocks_of, steps_of, steps_time
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+OWN = "enumerate(DataLoader)#Epochs.__next__"  # of an iterator that somebody has written
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
@@ -49,7 +50,7 @@ def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kerne
         if mirrored:
             sketch.span("gpu_user_annotation", name, fetch, now + 0.5 * length, pid=GPU, tid=7)
         if elsewhere:
-            sketch.span("user_annotation", SEVERAL, now + 2, now + 2 + rng.uniform(40, 80), **elsewhere)
+            sketch.span("user_annotation", name, now + 2, now + 2 + rng.uniform(40, 80), **elsewhere)
         now += rng.uniform(1, 6)
         if copies:
             put(COPY, rng.uniform(10, 40), 7, "gpu_memcpy")
@@ -61,7 +62,8 @@ def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kerne
             now = until
         now += rng.uniform(4, 20)
         if namesakes:
-            for other in ("DataLoader: files", "enumerate(files)#next", "dataloader"):
+            for other in ("DataLoader: files", "enumerate(files)#next", "dataloader", SINGLE.replace(")", "2)"),
+                          f"my {SINGLE}"):
                 sketch.span("user_annotation", other, begin + 1, now - 1)
         sketch.step(number, begin, now)
         if mirrored:  # from its first kernel to its last
@@ -116,11 +118,12 @@ def without_steps(events: Events) -> Events:
 
 
 def longer(rng: np.random.Generator, events: Events) -> Events:
-    """Something runs on the host before all else, and something after."""
+    """Something runs on the host before all else, and something for longer than the span that starts last."""
     operator, trace = next(event for event in events if event.get("cat") == "cpu_op"), Trace(events)
     first, last = min(span.start_us for span in trace.spans), max(span.end_us for span in trace.spans)
-    return [*events, *({**operator, "ts": start, "dur": rng.uniform(5, 20)}
-                       for start in (first - rng.uniform(100, 200), last + rng.uniform(100, 200)))]
+    since, until = max(span.start_us for span in trace.spans) - rng.uniform(1, 5), last + rng.uniform(100, 200)
+    return [*events, {**operator, "ts": first - rng.uniform(100, 200), "dur": rng.uniform(5, 20)},
+            {**operator, "ts": since, "dur": until - since}]
 
 
 def without_blocks(events: Events) -> Events:
@@ -132,7 +135,8 @@ def without_work(events: Events) -> Events:
 
 
 def cut_off(rng: np.random.Generator, events: Events) -> Events:
-    """The first block begins before the first step, the last one ends after the last; and one lies before them all."""
+    """The first block begins before the first step, the last one ends after the last; and one lies before them all. A kernel
+    from before the first step runs into the first block."""
     trace = Trace(events)
     start, end = steps_time(trace)
     blocks = blocks_of(trace)
@@ -141,6 +145,9 @@ def cut_off(rng: np.random.Generator, events: Events) -> Events:
     changes = [(start - rng.uniform(0.05, 0.1) * length, blocks[0].end_us), (blocks[-1].start_us, end + 0.2 * length),
                (start - 0.4 * length, start - 0.2 * length)]
     kept = [event for event in events if not event["name"].startswith("enumerate(DataLoader)#")]
+    since, until = start - rng.uniform(0.05, 0.1) * length, start + rng.uniform(0.3, 0.7) * (blocks[0].end_us - start)
+    kernel = next(event for event in events if event.get("cat") == "kernel")
+    kept.append({**kernel, "ts": since, "dur": until - since})
     return [*kept, *({**first, "ts": since, "dur": until - since} for since, until in changes)]
 
 

@@ -35,11 +35,11 @@ def see_loader(case: Case, answer: dict, notes: list[Note]) -> dict:
     """What the loader did, in words."""
     epochs, samples = answer["epochs"], case.options["samples"]
     labels = [[label for batch in epoch for label in batch["labels"]] for epoch in epochs]
-    noise = [[tuple(each) for batch in epoch for each in batch["noise"]] for epoch in epochs]
+    noise = [[number for batch in epoch for each in batch["noise"] for number in each] for epoch in epochs]
     processes = [{number for batch in epoch for number in batch["processes"]} for epoch in epochs]
     return {"samples": next((_lost(each, samples, number) for number, each in enumerate(labels, start=1)
                              if sorted(each) != list(range(samples))), EACH_ONCE),
-            "augmentations": _augmentations(noise),
+            "augmentations": _augmentations(noise, samples),
             "sizes of the batches": [len(batch["labels"]) for batch in epochs[0]] if epochs else [],
             "order": ANOTHER_ORDER if len({tuple(each) for each in labels}) == EPOCHS else "the same in several epochs",
             "workers": _workers(processes, answer["own process"]),
@@ -61,9 +61,12 @@ def _workers(processes: list[set[int]], own: int) -> str:
     return f"{count}, which {LIVE_ON if len(together) == count else AGAIN}"
 
 
-def _augmentations(noise: list[list[tuple]]) -> str:
-    within = any(len(set(each)) < len(each) for each in noise)
-    between = len(set().union(*noise)) < sum(len(set(each)) for each in noise)
+def _augmentations(noise: list[list[float]], samples: int) -> str:
+    """``noise``: of each epoch the numbers of all samples, one by one, since a stream may begin in the middle of another. A
+    few are equal by chance, but never half a sample's."""
+    few = len(noise[0]) / samples / 2 if noise else 0
+    within = any(len(each) - len(set(each)) >= few for each in noise)
+    between = sum(len(set(each)) for each in noise) - len(set().union(*noise)) >= few
     found = [words for words, repeated in ((BY_WORKERS, within), (BY_EPOCHS, between)) if repeated]
     return ", and ".join(found) or NO_TWO_ALIKE
 

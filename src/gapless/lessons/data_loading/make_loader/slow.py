@@ -7,5 +7,5 @@ from torch.utils.data import DataLoader
 
 def make_loader(dataset, batch_size, workers):
     """Return a loader of all samples of ``dataset``, in another order each epoch and in pinned memory. It keeps its
-    ``workers`` (0 or more) from epoch to epoch, and augments no two samples in the same way."""
+    ``workers`` (0 or more) from epoch to epoch, and gives no two samples the same random numbers."""
     return DataLoader(dataset, batch_size, shuffle=True, num_workers=workers)

@@ -17,6 +17,7 @@ from ..workload import BATCH, CHANNELS, SIDE
 _IMAGES = ((2, 3, 5, 7), (2, 3, 4, 3), (4, 1, 6, 6), (3, 4, 3, 4), (1, 3, 1, 1), (3, 3, 3, 3), (0, 3, 5, 5))
 # A mean in half precision: whether the images are then, too, the task does not say.
 _DTYPES = ("float32", "float64")
+ANOTHER = "another mean and std than before"
 _VALUES = ("any bytes", "black", "white", "dark")
 
 
@@ -34,8 +35,10 @@ def _image_case(rng: np.random.Generator, name: str, images: np.ndarray, spread:
 
 def image_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
+    # Of one shape, with another mean and std: nothing may be kept from the one to the other.
+    plain = [_image_case(rng, name, _images(rng, _IMAGES[0])) for name in ("images", ANOTHER)]
     small = _image_case(rng, "channels whose standard deviation is small", _images(rng, (2, 3, 4, 5)), 0.005)
-    return [*(varied(_image_case(rng, f"{'×'.join(map(str, pick['shape']))}, {pick['values']}",
+    return [*plain, *(varied(_image_case(rng, f"{'×'.join(map(str, pick['shape']))}, {pick['values']}",
                                _images(rng, pick["shape"], pick["values"])), pick["dtype"], pick["layout"])
             for pick in covering(rng, shape=_IMAGES, values=_VALUES, dtype=_DTYPES,
                                  layout=(CONTIGUOUS, "channels_last", "transposed", "strided"))), small]

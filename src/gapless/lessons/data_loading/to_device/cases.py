@@ -16,6 +16,7 @@ from ..workload import BATCH, CHANNELS, SIDE
 from .stage import TENSOR
 
 _SHAPES = ((3, 2, 5, 5), (4,), (2, 3), (), (0, 3), (1,))
+_IN_A_ROW = 40
 _DTYPES = ("uint8", "float32", "int64", "float16", "bool", "float64")
 # Name → form, as `build` in the stage reads it.
 FORMS = {
@@ -70,7 +71,10 @@ def batch_cases(seed: int) -> list[Case]:
         layouts = {} if pick["layout"] == CONTIGUOUS else {"tensors": pick["layout"]}
         cases.append(Case(words + (", transposed" if layouts else ""), {"tensors": tensors},
                           {"forms": [form] * pick["batches"]}, layouts=layouts, on_host={"tensors": pick["memory"]}))
-    return cases
+    # More than anybody has buffers for, which take turns.
+    labels = [_array(rng, (4,), "int64") for _ in range(_IN_A_ROW)]
+    return [*cases, Case(f"a tensor, pageable, {_IN_A_ROW} in a row", {"tensors": labels}, {"forms": [TENSOR] * _IN_A_ROW},
+                         on_host={"tensors": "pageable"})]
 
 
 # The batches of a call: the host may wait for every type of container and every dtype. The last three are alike, so that two

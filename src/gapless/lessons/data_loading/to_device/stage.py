@@ -71,7 +71,12 @@ def ask_to_device(function, given, device):
     before = parts_of(batches)
     yield
     found: list[torch.Tensor] = []
-    texts = [described(function(batch, device), found, device) for batch in batches]
+    try:
+        texts = [described(function(batch, device), found, device) for batch in batches]
+    except RecursionError:
+        text = " A text's parts are texts again: go only into lists, tuples and dicts." if any(
+            isinstance(part, str) for part in parts_of(batches)) else ""
+        raise Unusable(f"it calls itself without end.{text}") from None
     read = [tensor.clone() for tensor in found]
     yield
     left_alone("batch", [*map(id, parts_of(batches))], [*map(id, before)])
