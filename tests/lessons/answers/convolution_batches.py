@@ -49,8 +49,9 @@ def found_by_bits(step, most):
             try:
                 step(batch)
                 found += bit
-            except torch.OutOfMemoryError:
-                pass
+            except RuntimeError as error:
+                if "out of memory" not in str(error):
+                    raise
         bit //= 2
     return 8 * found
 
@@ -272,12 +273,12 @@ def overwrites_gradients(params, momenta, lr, momentum, weight_decay, trust):
 
 
 @torch.no_grad()
-@torch.no_grad()
 def all_momenta_shrink(params, momenta, lr, momentum, weight_decay, trust):
     torch._foreach_mul_(momenta, momentum)
     lars()(params, momenta, lr, 1.0, weight_decay, trust)
 
 
+@torch.no_grad()
 def forgets_the_empty_list(params, momenta, lr, momentum, weight_decay, trust):
     having = [(param, moment) for param, moment in zip(params, momenta) if param.grad is not None]
     torch._foreach_norm([param for param, _ in having], 2, torch.float32)

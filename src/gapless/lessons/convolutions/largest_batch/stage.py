@@ -19,12 +19,11 @@ RAISED = "raised: "
 FEW, AS_WANTED = "few", f"multiples of {MULTIPLE} up to the most"
 BORDER = "that it fits, and that the next does not"
 LARGER = "that a larger one fits"
-# Errors of other kinds, by their texts: the kind counts, not the text. MemoryError is of the host's memory.
+# Errors of other kinds, by their texts. MemoryError is of the host's memory.
 OTHER_ERRORS = {"CUDA error: misaligned address": RuntimeError,
                 "CUDA error: an illegal memory access was encountered": RuntimeError,
                 "mat1 and mat2 shapes cannot be multiplied (8x12 and 13x4)": RuntimeError,
                 "Expected more than 1 value per channel when training": ValueError,
-                "rank 1 has failed: CUDA out of memory": RuntimeError,
                 "the host has no memory left": MemoryError}
 LAYERS = 3  # of a trial step, each with a block of memory of its own
 
