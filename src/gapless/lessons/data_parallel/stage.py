@@ -47,12 +47,10 @@ NETWORKS = {
         nn.Unflatten(1, (1, 1, width)), nn.Conv2d(1, 3, (1, 3), padding=(0, 1)), _norm(nn.BatchNorm2d(3, momentum=None)),
         nn.Tanh(), nn.Unflatten(1, (3, 1)), _norm(nn.BatchNorm3d(3, affine=False)), nn.Flatten(),
         nn.Linear(3 * width, columns)),
-    "no statistics": lambda width, columns: nn.Sequential(
-        nn.Linear(width, 2 * width), _norm(nn.BatchNorm1d(2 * width, track_running_stats=False)), nn.Tanh(),
-        nn.Linear(2 * width, columns)),
     "frozen": lambda width, columns: nn.Sequential(
-        nn.Linear(width, 2 * width), _norm(nn.BatchNorm1d(2 * width)).requires_grad_(False), nn.Tanh(),
-        nn.Linear(2 * width, columns).requires_grad_(False)),
+        nn.Linear(width, 2 * width), _norm(nn.BatchNorm1d(2 * width, track_running_stats=False)), nn.Tanh(),
+        nn.Linear(2 * width, width), _norm(nn.BatchNorm1d(width)).requires_grad_(False), nn.Tanh(),
+        nn.Linear(width, columns).requires_grad_(False)),
     "frozen at first": lambda width, columns: nn.Sequential(
         nn.Linear(width, 2 * width).requires_grad_(False), nn.Tanh(), nn.Linear(2 * width, columns)),
     "a norm alone": lambda width, columns: _norm(nn.BatchNorm1d(width)),  # as many outputs

@@ -36,11 +36,12 @@ def accumulating_cases(seed: int) -> list[Case]:
                     on_host={"x": "pageable", "y": "pageable"})
 
     parts = int(rng.integers(3, 5))
-    return [case("whole groups", 2, 2 * parts, parts), case("a short last group", 2, 2 * parts - 1, parts),
+    return [case("whole groups", 2, 2 * parts, parts),
+            case("a short last group, two epochs, an optimizer with momentum", 2, 2 * parts - 1, parts, epochs=2, rate=0.1,
+                 momentum=0.5),
             case("one micro-batch is left", 3, parts + 1, parts),
             case("a step for each, a network in evaluation mode except its last layer", 2, 3, 1, training=False),
             case("a layer that some micro-batches do not use", 2, parts + 2, parts, branch=True),
-            case("two epochs, an optimizer with momentum", 2, 2 * parts - 1, parts, epochs=2, rate=0.1, momentum=0.5),
             case("fewer than a step's, targets of two columns", 2, parts - 1, parts, 2),
             case("an empty epoch", 2, 0, parts)]
 

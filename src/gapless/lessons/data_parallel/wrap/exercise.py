@@ -34,8 +34,7 @@ def wrap_cases(seed: int) -> list[Case]:
 
     return [case("a BatchNorm", "norm", 3), case("no BatchNorm", "plain", 2),
             case("a BatchNorm2d with `momentum=None` and a BatchNorm3d without weights", "images", 2),
-            case("a BatchNorm without running statistics", "no statistics", 2),
-            case("a frozen BatchNorm and a frozen layer after it", "frozen", 2),
+            case("a BatchNorm without running statistics, a frozen one and a frozen layer", "frozen", 2),
             case("a network that is a BatchNorm itself", "a norm alone", 2, None)]
 
 

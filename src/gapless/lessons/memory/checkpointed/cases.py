@@ -35,7 +35,8 @@ def checkpoint_cases(seed: int) -> list[Case]:
     return [
         _case(rng, "two steps", dropout=0.0),
         _case(rng, "two steps, with dropout", dropout=0.4),
-        _case(rng, "no momentum: the norms' statistics are means over all batches", dropout=0.0, momentum=None),
+        _case(rng, "no momentum: the norms' statistics are means over all batches, in float64", dropout=0.0, momentum=None,
+              kind=np.float64),
         _case(rng, "the first convolution and its norm are frozen", frozen=("blocks.0.conv", "blocks.0.norm")),
         _case(rng, "all convolutions but the last are frozen, and the norms are without statistics", tracking=False,
               frozen=tuple(f"blocks.{place}.conv" for place in range(3))),
@@ -45,7 +46,6 @@ def checkpoint_cases(seed: int) -> list[Case]:
               steps=1),
         _case(rng, "the first two norms are in evaluation mode", in_evaluation=("blocks.0.norm", "blocks.1.norm")),
         _case(rng, "a dropout alone is in evaluation mode", dropout=0.4, in_evaluation=("blocks.1.drop",)),
-        _case(rng, "in float64", kind=np.float64, dropout=0.0),
         _case(rng, "the network is in evaluation mode, and trained", in_evaluation=("",)),
         _case(rng, "one image, of another width", width=int(rng.integers(5, 8)), rows=1, sides=(12, 8), steps=3),
     ]
