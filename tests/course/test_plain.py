@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gapless.course.plain import Unusable, as_plain, difference
+from gapless.course.plain import Unusable, as_plain, difference, hooks_on, same_objects
 
 
 def test_tensors_arrays_and_tuples_become_lists_and_numbers():
@@ -72,3 +72,27 @@ def test_lists_of_floats_are_compared_as_single_floats_are():
         for found, fault in zip(some, alone):
             assert difference([0.0, found], [0.0, wanted], 1e-4, 1e-6) == (None if fault is None else f"[1]: {fault}")
     assert difference({"a": [1.0, 2.0]}, {"a": [1.0, 2.1]}, 0.0, 0.0, slack={"a": 0.2}) is None
+
+
+def test_a_list_of_the_caller_holds_the_same_tensors_in_the_same_order():
+    one, other = torch.ones(2), torch.ones(2)
+    same_objects("parameters", [one, other], (one, other))
+    for now in ([other, one], [one], [one, one.clone()]):
+        with pytest.raises(Unusable, match="`parameters`, which belongs to the caller"):
+            same_objects("parameters", now, [one, other])
+
+
+@pytest.mark.parametrize("put", [
+    lambda model: model[0].register_forward_hook(lambda *given: None),
+    lambda model: model.register_full_backward_hook(lambda *given: None),
+    lambda model: model[1].register_state_dict_pre_hook(lambda *given: None),
+    lambda model: model[0].weight.register_hook(lambda gradient: None),
+    lambda model: model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None),
+])
+def test_hooks_of_any_kind_are_counted_and_none_once_they_are_removed(put):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    assert hooks_on(model) == 0
+    handle = put(model)
+    assert hooks_on(model) > 0
+    handle.remove()
+    assert hooks_on(model) == 0

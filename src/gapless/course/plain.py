@@ -27,6 +27,21 @@ def left_alone(name: str, now, before) -> None:
                        "it. Work on a copy.")
 
 
+def same_objects(name: str, now: Iterable, before: Iterable) -> None:
+    """Raises Unusable where a list that a function was given under this name holds other objects ``now``, or in another
+    order. (Tensors cannot be compared by ``==``.)"""
+    left_alone(name, list(map(id, now)), list(map(id, before)))
+
+
+def hooks_on(model: torch.nn.Module) -> int:
+    """How many hooks of any kind there are on a network's modules and parameters."""
+    kept = [vars(module) for module in model.modules()]
+    on_parameters = [each for parameter in model.parameters()
+                     for each in (parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None))]
+    return sum(len(value) for attributes in kept for name, value in attributes.items()
+               if name.endswith("_hooks") and isinstance(value, dict)) + sum(len(each) for each in on_parameters if each)
+
+
 _NONE: Mapping[str, float] = MappingProxyType({})
 
 

@@ -34,15 +34,6 @@ def with_weights(make: Callable[[], nn.Module], weights: list[torch.Tensor], dev
     return model
 
 
-def hooks_on(model: nn.Module) -> int:
-    """How many hooks of any kind there are on the network's modules and parameters."""
-    kept = [vars(module) for module in model.modules()]
-    on_parameters = [each for parameter in model.parameters()
-                     for each in (parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None))]
-    return sum(len(value) for attributes in kept for name, value in attributes.items()
-               if name.endswith("_hooks") and isinstance(value, dict)) + sum(len(each) for each in on_parameters if each)
-
-
 def left_on(parameters: list[nn.Parameter]) -> dict[str, object]:
     """What somebody may have left on a network's parameters: gradients, and which of them are trained."""
     return {GRADIENTS: sum(each.grad is not None for each in parameters),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, same_objects
 
 COMPARED = 200  # numbers of a tensor, of more about as many
 WEIGHTS, MOMENTA = "weights", "momenta"
@@ -28,10 +28,8 @@ def ask_lars_step(function, given, device):
     for _ in range(options["steps"]):
         function(*lists, *numbers)
     yield
-    for name, now, given_list in zip(("params", MOMENTA), lists, (params, momenta)):
-        if list(map(id, now)) != list(map(id, given_list)):
-            raise Unusable(f"it has changed the list `{name}`, which the caller uses again. Change the tensors in place, "
-                           "and leave the list alone.")
+    same_objects("params", lists[0], params)
+    same_objects("momenta", lists[1], momenta)
     if [tensor.data_ptr() for tensor in (*params, *momenta)] != before:
         raise Unusable("it has given a parameter or a momentum other memory (`.data = …`). Write into the tensor itself, "
                        "with an operator in place: others may hold a view of it.")

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, hooks_on
 
 CHANNELS, WIDTH = 3, 6  # of the images; of what comes out of a convolution
 WIDE_PAIRS = 3
@@ -252,7 +252,7 @@ def ask_without_bias(function, given, device):
     modes = {part: part.training for part in model.modules()}
     found = {"parameters": {name: list(parameter.shape) for name, parameter in model.named_parameters()},
              BUFFERS: sorted(name for name, _ in model.named_buffers()),
-             HOOKS: sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()),
+             HOOKS: hooks_on(model),
              "in training mode": model.training,
              "norms in evaluation mode": [name for name, part in model.named_modules()
                                           if hasattr(part, "track_running_stats") and not part.training]}

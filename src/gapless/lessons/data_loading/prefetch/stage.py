@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 import torch
 
-from ....course.plain import Unusable, left_alone
+from ....course.plain import Unusable, same_objects
 from ..to_device.stage import parts_of
 
 CLASSES = 1000
@@ -123,7 +123,7 @@ def ask_prefetch(function, given, device):
         afterwards = torch.accelerator.current_stream() == before
         torch.accelerator.set_stream(before)
     yield
-    left_alone("loader", [*map(id, parts_of(on_host))], [*map(id, held)])
+    same_objects("loader", parts_of(on_host), held)
     return {"batches": found, "raised": raised, "stream of the loop": "its own" if same else "another",
             "stream after the loop": "as before" if afterwards else "another",
             "taken ahead": "few" if ahead <= MOST_AHEAD else f"{ahead} batches"}

@@ -39,9 +39,9 @@ def image_cases(seed: int) -> list[Case]:
     plain = [_image_case(rng, name, _images(rng, _IMAGES[0])) for name in ("images", ANOTHER)]
     small = _image_case(rng, "channels whose standard deviation is small", _images(rng, (2, 3, 4, 5)), 0.005)
     return [*plain, *(varied(_image_case(rng, f"{'×'.join(map(str, pick['shape']))}, {pick['values']}",
-                               _images(rng, pick["shape"], pick["values"])), pick["dtype"], pick["layout"])
-            for pick in covering(rng, shape=_IMAGES, values=_VALUES, dtype=_DTYPES,
-                                 layout=(CONTIGUOUS, "channels_last", "transposed", "strided"))), small]
+                                         _images(rng, pick["shape"], pick["values"])), pick["dtype"], pick["layout"])
+                      for pick in covering(rng, shape=_IMAGES, values=_VALUES, dtype=_DTYPES,
+                                           layout=(CONTIGUOUS, "channels_last", "transposed", "strided"))), small]
 
 
 def _image_trial(rng: np.random.Generator, count: int) -> list[Case]:

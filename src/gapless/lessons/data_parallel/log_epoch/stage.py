@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, hooks_on
 from ..stage import make_network, rank_and_world, watch_batches
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.json"
@@ -104,8 +104,7 @@ def _about(model: torch.nn.Module) -> dict[str, list]:
             "with another `requires_grad`": [each.requires_grad for each in parameters],
             "with other gradients": [None if each.grad is None else each.grad.tolist() for each in parameters],
             "with other weights": [each.tolist() for each in parameters],
-            "with other hooks": [len(hooks) for each in modules for name, hooks in vars(each).items()
-                                 if name.endswith("_hooks") and isinstance(hooks, dict)]}
+            "with other hooks": [hooks_on(model)]}
 
 
 def _batches(x: torch.Tensor, y: torch.Tensor, sizes: list[list[int]], rank: int) -> list:

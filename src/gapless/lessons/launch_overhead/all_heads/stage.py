@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from ....course.plain import Unusable, left_alone
+from ....course.plain import Unusable, same_objects
 
 COMPARED = 600  # elements of a tensor, of more about as many
 # What is seen, in the words of the answer.
@@ -27,7 +27,7 @@ def ask_all_heads(function, given, device):
     if outputs.requires_grad:
         outputs.backward(gradient.to(outputs.dtype))
     yield
-    left_alone("weights", list(map(id, held)), list(map(id, weights)))
+    same_objects("weights", held, weights)
     answer = {DTYPE: str(outputs.dtype), OUTPUTS: _some(outputs.detach()), OF_X: _some(_gradient(x)),
               OF_WEIGHTS: [_some(_gradient(weight)) for weight in weights]}
     if given.options["again"]:

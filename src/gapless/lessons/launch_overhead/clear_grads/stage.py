@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ....course.plain import left_alone
+from ....course.plain import same_objects
 from ....vgpu import host_clock
 from ..stage import some
 
@@ -41,7 +41,7 @@ def ask_clear_grads(function, given, device):
             optimizer.step()
     yield
     with host_clock.uncounted():  # to look here may be timed
-        left_alone("parameters", list(map(id, passed)), list(map(id, parameters)))
+        same_objects("parameters", passed, parameters)
     name = _MOMENTUM[options["optimizer"]]
     momenta = [optimizer.state.get(parameter, {}).get(name) for parameter in parameters]
     return {LEFT: [sum(each) for each in left], WEIGHTS: [some(parameter) for parameter in parameters],

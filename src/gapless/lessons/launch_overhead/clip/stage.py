@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ....course.plain import Unusable, left_alone
+from ....course.plain import Unusable, same_objects
 from ....vgpu import host_clock
 from ..stage import in_bfloat16, some
 
@@ -38,7 +38,7 @@ def ask_clip(function, given, device):
         norm = function(iter(parameters) if options["iterator"] else passed, float(options["max_norm"]))
     yield
     with host_clock.uncounted():  # to look here may be timed
-        left_alone("parameters", list(map(id, passed)), list(map(id, parameters)))
+        same_objects("parameters", passed, parameters)
         moved = sum(parameter.grad is not None and parameter.grad.data_ptr() != grad.data_ptr()
                     for parameter, grad in zip(parameters, grads[-each:] if each else []))
     if not isinstance(norm, torch.Tensor) and all(parameter.grad is None for parameter in parameters):

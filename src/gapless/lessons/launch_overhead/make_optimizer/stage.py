@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ....course.plain import Unusable, left_alone
+from ....course.plain import Unusable, same_objects
 from ..stage import in_bfloat16, some
 
 KIND, DECAYS, RATES, AMSGRAD, BETAS, EPS, WEIGHTS, AVERAGES, STEPS, SCALE, HOW, FROZEN = (
@@ -30,7 +30,7 @@ def ask_make_optimizer(function, given, device):
     scaler.scale(torch.zeros((), device=device))  # makes the scale
     passed = list(parameters)
     optimizer = function(iter(parameters) if options["iterator"] else passed)
-    left_alone("parameters", list(map(id, passed)), list(map(id, parameters)))
+    same_objects("parameters", passed, parameters)
     _check(optimizer, parameters)
     grads, each = given.inputs["grads"], len(parameters)
     steps = [in_bfloat16(grads[start:start + each], options["bfloat16"]) for start in range(0, len(grads), each)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ....course.plain import Unusable, left_alone
+from ....course.plain import Unusable, same_objects
 from ....vgpu import host_clock
 from ..stage import in_bfloat16, some
 
@@ -52,8 +52,8 @@ def ask_update_average(function, given, device):
                     parameter.mul_(0.5)
     yield
     with host_clock.uncounted():  # to look here may be timed
-        left_alone("averages", list(map(id, held)), list(map(id, before)))
-        left_alone("parameters", list(map(id, passed)), list(map(id, parameters)))
+        same_objects("averages", held, before)
+        same_objects("parameters", passed, parameters)
         replaced = sum(_place(parameter) != place for parameter, place in zip(parameters, of_parameters))
         moved = sum(_place(average) != place for average, place in zip(averages, places))
     return {TRACKED: sum(average.requires_grad for average in averages), MOVED: moved, REPLACED: replaced,

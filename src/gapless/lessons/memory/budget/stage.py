@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ....course.plain import Unusable
-from ..stage import hooks_on, left_on
+from ....course.plain import Unusable, hooks_on
+from ..stage import left_on
 
 CLASSES = 128  # float32's are a whole number of the allocator's 512 bytes: no row's size is rounded up
 

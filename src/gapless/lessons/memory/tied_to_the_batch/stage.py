@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ....course.plain import Unusable
-from ..stage import hooks_on, left_on, sampled
+from ....course.plain import Unusable, hooks_on
+from ..stage import left_on, sampled
 
 NAMES, STATISTICS, MODE = "names", "statistics afterwards", "in training mode afterwards"
 DRAWN, HOOKS = "random numbers drawn or seeded again", "hooks left on the network"

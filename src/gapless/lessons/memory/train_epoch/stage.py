@@ -10,8 +10,7 @@ import builtins
 import torch
 from torch import nn
 
-from ....course.plain import Unusable
-from ..stage import hooks_on
+from ....course.plain import Unusable, hooks_on
 
 HOOKS, MODES = "hooks on the model afterwards", "backward passes in training mode"
 PASSED_ON = "the error of a broken batch"
