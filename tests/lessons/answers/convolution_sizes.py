@@ -133,6 +133,7 @@ SIZE_ROUTES = {
 }
 
 SIZE_WRONG = [
+    ("tensor_core_sizes", lambda model: new_layers(model).cpu(), "unless it gets `device=`"),
     ("tensor_core_sizes", lambda model: new_layers(model).network, "The padded classes are still there"),
     ("tensor_core_sizes", masks_with_zeros, "The padded classes are still there"),
     ("tensor_core_sizes", fresh_layers, "Append zeros"),

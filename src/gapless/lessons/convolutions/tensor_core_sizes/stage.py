@@ -99,6 +99,10 @@ def ask_tensor_core_sizes(function, given, device):
     yield
     padded = _checked(function(model))
     yield
+    elsewhere = [name for name, tensor in padded.state_dict().items() if tensor.device != images.device]
+    if elsewhere:
+        raise Unusable(f"`{elsewhere[0]}` of the padded network is on another device than the network was. A new layer is "
+                       "made on the CPU, unless it gets `device=`.")
     seen = _form(padded)
     # In float64, where hardly anything is rounded, a small number in place of a 0 shows.
     found, right = (_trained(each.double(), images.double(), labels) for each in (padded, before))
